@@ -1,0 +1,60 @@
+# How every target of the project is compiled. What concerns the machine (ccache, mold, where
+# programs land) is set for a top-level build only: a project that includes Quern decides itself.
+
+if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+    set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+    set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+    find_program(QUERN_CCACHE ccache)
+    if(QUERN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+        # The sloppiness is what ccache asks for where headers are precompiled.
+        set(CMAKE_CXX_COMPILER_LAUNCHER
+            ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QUERN_CCACHE})
+    endif()
+    find_program(QUERN_MOLD mold)
+    if(QUERN_MOLD)
+        add_link_options(-fuse-ld=mold)
+    endif()
+endif()
+
+if(QUERN_SANITIZE)
+    add_compile_options(-fsanitize=${QUERN_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${QUERN_SANITIZE})
+    if(QUERN_SANITIZE MATCHES "undefined")
+        add_compile_options(-fno-sanitize-recover=all)
+    endif()
+endif()
+if(QUERN_FUZZ)
+    if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "QUERN_FUZZ needs Clang, got ${CMAKE_CXX_COMPILER_ID}; use the preset 'fuzz'")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# Sets language, warnings and include folder of a target of this project.
+function(quern_compile_options target)
+    target_compile_features(${target} PRIVATE cxx_std_20)
+    set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+    if(QUERN_WERROR)
+        target_compile_options(${target} PRIVATE -Werror)
+    endif()
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+        # GCC 12 warns about std::string's operator+ in its own headers (GCC bug 105651).
+        target_compile_options(${target} PRIVATE -Wno-restrict)
+    endif()
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 15)
+        # std::stable_sort of libstdc++ 12 calls a function that libstdc++ 12 deprecates. GCC still
+        # says where our own code does such a thing.
+        target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
+    endif()
+endfunction()
+
+# Adds one program from one source file that may use the whole library.
+function(quern_add_program target source)
+    add_executable(${target} ${source})
+    quern_compile_options(${target})
+    target_link_libraries(${target} PRIVATE quern::quern ${ARGN})
+endfunction()
