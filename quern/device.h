@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace quern {
+
+/// Names where tensors live and kernels run: "interpreter", "cpu", "cuda:0".
+class Device {
+public:
+    /// The default device of the process: QUERN_DEVICE if it is set, else "auto".
+    Device();
+
+    /// Throws DeviceError with E0601 and the devices there are if none has that id.
+    /// "auto" gives the best device there is.
+    explicit Device(std::string_view id);
+
+    const std::string& id() const noexcept { return id_; }
+    bool operator==(const Device&) const = default;
+
+private:
+    std::string id_;
+};
+
+/// What `quern devices` prints about one device.
+struct DeviceInfo {
+    std::string id;
+    std::string type;
+    std::string name;
+
+    /// Hardware threads for a processor, 0 where memory is what counts.
+    int cores = 0;
+
+    /// Bytes, 0 where it is not known.
+    std::int64_t memory = 0;
+};
+
+/// Lists every device of this machine, the interpreter last.
+std::vector<DeviceInfo> devices();
+
+/// Sets the default device of the process. Throws DeviceError if there is no such device.
+void set_default_device(std::string_view id);
+
+/// Lets the interpreter use `threads` threads; 0 is one for each core. Throws ValueError if
+/// negative.
+void set_interpreter_threads(int threads);
+
+}  // namespace quern

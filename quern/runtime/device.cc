@@ -1,0 +1,96 @@
+#include "quern/device.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "quern/runtime/device_options.h"
+#include "quern/support/check.h"
+#include "quern/support/threads.h"
+
+namespace quern {
+namespace {
+
+constexpr std::string_view kInterpreter = "interpreter";
+
+struct Default {
+    Mutex mutex;
+    std::string id;
+};
+
+/// Never destroyed: destructors of the program's static objects may still make tensors.
+Default& default_device() {
+    static Default& instance = *new Default;
+    return instance;
+}
+
+std::atomic<int> chosen_threads{0};
+
+[[noreturn]] void no_such_device(std::string_view id, std::string_view origin) {
+    std::string message = "[device] E0601: no device '" + std::string(id) + "'";
+    message += origin;
+    if (id == "cpu" || id.starts_with("cpu:")) {
+        message += ": the compiler plug-in that it needs is not part of this build";
+    }
+    message += "; there are: ";
+    const char* separator = "";
+    for (const DeviceInfo& device : devices()) {
+        message += separator + device.id;
+        separator = ", ";
+    }
+    raise(DeviceError(std::move(message)));
+}
+
+std::string resolve(std::string_view id, std::string_view origin = {}) {
+    if (id == "auto") return std::string(kInterpreter);
+    for (const DeviceInfo& device : devices()) {
+        if (device.id == id) return device.id;
+    }
+    no_such_device(id, origin);
+}
+
+std::string resolve_default() {
+    {
+        Default& state = default_device();
+        const Lock lock(state.mutex);
+        if (!state.id.empty()) return state.id;
+    }
+    const char* id = std::getenv("QUERN_DEVICE");
+    if (id == nullptr || *id == '\0') return resolve("auto");
+    return resolve(id, " (from QUERN_DEVICE)");
+}
+
+}  // namespace
+
+Device::Device() : id_(resolve_default()) {}
+
+Device::Device(std::string_view id) : id_(resolve(id)) {}
+
+std::vector<DeviceInfo> devices() {
+    return {{.id = std::string(kInterpreter),
+             .type = std::string(kInterpreter),
+             .name = "reference interpreter",
+             .cores = hardware_threads(),
+             .memory = 0}};
+}
+
+void set_default_device(std::string_view id) {
+    std::string resolved = resolve(id);
+    Default& state = default_device();
+    const Lock lock(state.mutex);
+    state.id = std::move(resolved);
+}
+
+void set_interpreter_threads(int threads) {
+    if (threads < 0) {
+        raise(ValueError("[set_interpreter_threads] expected threads >= 0, got " +
+                         std::to_string(threads)));
+    }
+    chosen_threads.store(threads);
+}
+
+int interpreter_threads() noexcept {
+    const int threads = chosen_threads.load();
+    return threads > 0 ? threads : hardware_threads();
+}
+
+}  // namespace quern

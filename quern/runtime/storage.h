@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "quern/tensor.h"
+
+namespace quern {
+
+/// A block of memory, its own or adopted. Thread safety: that of the memory.
+class Storage {
+public:
+    static constexpr std::size_t kAlignment = 64;
+
+    enum class Fill : std::uint8_t { Zero, None };
+
+    /// Allocates at least `bytes` bytes at an address that is a multiple of kAlignment; the address
+    /// is not null even for no bytes. Throws OutOfMemory naming `bytes`.
+    static std::shared_ptr<Storage> allocate(std::size_t bytes, Fill fill);
+
+    /// Keeps `data`, which belongs to the program, and calls `release` (if there is one) when it is
+    /// destroyed. `release` must not throw.
+    static std::shared_ptr<Storage> adopt(void* data, std::function<void()> release);
+
+    ~Storage();
+    Storage(const Storage&) = delete;
+    Storage& operator=(const Storage&) = delete;
+
+    std::byte* data() const noexcept { return data_; }
+
+private:
+    Storage(void* data, std::function<void()> release, void* owned)
+        : data_(static_cast<std::byte*>(data)), release_(std::move(release)), owned_(owned) {}
+
+    std::byte* data_;
+    std::function<void()> release_;
+
+    /// What std::free gets, null for adopted memory.
+    void* owned_;
+};
+
+}  // namespace quern

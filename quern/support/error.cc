@@ -1,0 +1,41 @@
+#include <atomic>
+#include <exception>
+#include <string>
+
+#include "quern/support/check.h"
+
+namespace quern {
+namespace {
+
+std::atomic<void (*)(const Error&)> fatal_handler{nullptr};
+
+/// The path from the library's folder on, so that messages do not depend on where it was built.
+std::string_view short_path(std::string_view path) {
+    const std::size_t at = path.rfind("quern/");
+    return at == std::string_view::npos ? path : path.substr(at);
+}
+
+}  // namespace
+
+void set_fatal_handler(void (*handler)(const Error&)) { fatal_handler.store(handler); }
+
+namespace detail {
+
+void fatal(const Error& error) {
+    if (auto* handler = fatal_handler.load()) handler(error);
+    std::terminate();
+}
+
+void check_failed(const char* file, int line, std::string_view what) {
+    std::string message = "[";
+    message += short_path(file);
+    message += ':';
+    message += std::to_string(line);
+    message += "] ";
+    message += what;
+    message += "; please report";
+    raise(InternalError(std::move(message)));
+}
+
+}  // namespace detail
+}  // namespace quern

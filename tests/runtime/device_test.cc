@@ -1,0 +1,100 @@
+#include "quern/device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "quern/runtime/device_options.h"
+#include "quern/support/threads.h"
+#include "tests/tensor_test.h"
+
+namespace quern {
+namespace {
+
+/// Sets QUERN_DEVICE for the length of a test.
+class Environment : public ::testing::Test {
+protected:
+    void SetUp() override {
+        const char* value = std::getenv("QUERN_DEVICE");
+        if (value != nullptr) before_ = value;
+        ::unsetenv("QUERN_DEVICE");
+    }
+    void TearDown() override {
+        if (before_.empty()) {
+            ::unsetenv("QUERN_DEVICE");
+        } else {
+            ::setenv("QUERN_DEVICE", before_.c_str(), 1);
+        }
+    }
+    std::string before_;
+};
+using Devices = Environment;
+
+TEST_F(Devices, ListTheInterpreterLast) {
+    const std::vector<DeviceInfo> all = devices();
+    ASSERT_FALSE(all.empty());
+    EXPECT_EQ(all.back().id, "interpreter");
+    EXPECT_EQ(all.back().cores, hardware_threads());
+    for (const DeviceInfo& info : all) EXPECT_EQ(Device(info.id).id(), info.id);
+}
+
+TEST_F(Devices, AutoIsTheInterpreter) {
+    EXPECT_EQ(Device("auto").id(), "interpreter");
+    EXPECT_EQ(Device(), Device("auto"));
+    EXPECT_EQ(Tensor({2}).device(), Device("interpreter"));
+}
+
+TEST_F(Devices, RefuseAnUnknownIdAndSayWhichThereAre) {
+    EXPECT_THROWS(DeviceError, "[device] E0601: no device 'cuda:9'; there are: interpreter",
+                  Device("cuda:9"));
+    EXPECT_THROWS(DeviceError, "no device ''; there are", Device(""));
+    EXPECT_THROWS(DeviceError, "no device 'Interpreter'", Device("Interpreter"));
+    EXPECT_THROWS(DeviceError, "E0601: no device 'hip:0'", set_default_device("hip:0"));
+}
+
+TEST_F(Devices, SayWhyThereIsNoCpu) {
+    for (const std::string id : {"cpu", "cpu:1"}) {
+        EXPECT_THROWS(DeviceError,
+                      "[device] E0601: no device '" + id +
+                          "': the compiler plug-in that it needs is not part of this build; there "
+                          "are: interpreter",
+                      Device(id));
+    }
+}
+
+TEST_F(Devices, ComeFromTheEnvironment) {
+    ::setenv("QUERN_DEVICE", "interpreter", 1);
+    EXPECT_EQ(Device().id(), "interpreter");
+    ::setenv("QUERN_DEVICE", "", 1);
+    EXPECT_EQ(Device().id(), "interpreter");
+    ::setenv("QUERN_DEVICE", "cuda:9", 1);
+    EXPECT_THROWS(DeviceError, "E0601: no device 'cuda:9' (from QUERN_DEVICE); there are",
+                  Device());
+    EXPECT_EQ(Device("auto").id(), "interpreter") << "only the default depends on it";
+}
+
+TEST_F(Devices, SetByTheProgramWinOverTheEnvironment) {
+    // In a process of its own: there is no way back from a default that was set.
+    EXPECT_EXIT(
+        {
+            ::setenv("QUERN_DEVICE", "cuda:9", 1);
+            set_default_device("auto");
+            std::_Exit(Device().id() == "interpreter" ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
+TEST(InterpreterThreads, AreAsManyAsSetOrAsTheHardwareHas) {
+    EXPECT_EQ(interpreter_threads(), hardware_threads());
+    set_interpreter_threads(3);
+    EXPECT_EQ(interpreter_threads(), 3);
+    EXPECT_THROWS(ValueError, "[set_interpreter_threads] expected threads >= 0, got -1",
+                  set_interpreter_threads(-1));
+    EXPECT_EQ(interpreter_threads(), 3);
+    set_interpreter_threads(0);
+    EXPECT_EQ(interpreter_threads(), hardware_threads());
+}
+
+}  // namespace
+}  // namespace quern
