@@ -1,0 +1,117 @@
+#include "quern/ir/facts.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "quern/support/check.h"
+
+namespace quern::ir {
+namespace {
+
+constexpr int kMostLog2 = 7;
+
+/// Zero is divisible by everything.
+std::uint8_t divisible_log2(std::uint64_t value) {
+    return static_cast<std::uint8_t>(value == 0 ? kMostLog2
+                                                : std::min(std::countr_zero(value), kMostLog2));
+}
+
+DimFacts facts_of(std::int64_t value) {
+    DimFacts facts;
+    facts.is_one = value == 1;
+    facts.fits_int32 = value < (std::int64_t{1} << 31);
+    facts.divisible_log2 = divisible_log2(static_cast<std::uint64_t>(value));
+    facts.bucket = value <= 64 ? Bucket::Tiny : value <= 4096 ? Bucket::Small : Bucket::Large;
+    return facts;
+}
+
+OperandFacts facts_of(const OperandView& view) {
+    OperandFacts facts;
+    facts.dtype = view.dtype;
+    facts.rank = static_cast<std::uint8_t>(view.shape.size());
+    facts.aligned_log2 = divisible_log2(reinterpret_cast<std::uintptr_t>(view.data));
+    std::int64_t expected = 1;
+    for (std::size_t axis = view.shape.size(); axis-- > 0;) {
+        if (view.shape[axis] != 1 && view.strides[axis] != expected) break;
+        expected *= view.shape[axis];
+        ++facts.contiguous_axes;
+    }
+    return facts;
+}
+
+bool holds(const DimFacts& assumed, const DimFacts& actual) {
+    return (!assumed.is_one || actual.is_one) && (!assumed.fits_int32 || actual.fits_int32) &&
+           assumed.divisible_log2 <= actual.divisible_log2;
+}
+
+bool holds(const OperandFacts& assumed, const OperandFacts& actual) {
+    return assumed.dtype == actual.dtype && assumed.rank == actual.rank &&
+           assumed.contiguous_axes <= actual.contiguous_axes &&
+           assumed.aligned_log2 <= actual.aligned_log2;
+}
+
+}  // namespace
+
+Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
+               std::span<const OperandView> views) {
+    QUERN_CHECK(dims.size() == kernel.dims.size(), "a value for each dim");
+    QUERN_CHECK(views.size() == kernel.operand_count + std::size_t{1},
+                "a view for each operand and the output");
+    Facts facts;
+    for (const std::int64_t value : dims) facts.dims.push_back(facts_of(value));
+    for (const OperandView& view : views) {
+        QUERN_CHECK(view.shape.size() == view.strides.size(), "a stride for each axis");
+        facts.operands.push_back(facts_of(view));
+    }
+    return facts;
+}
+
+bool holds(const Facts& assumed, const Facts& actual) {
+    const auto each = [](const auto& x, const auto& y) { return holds(x, y); };
+    return std::equal(assumed.dims.begin(), assumed.dims.end(), actual.dims.begin(),
+                      actual.dims.end(), each) &&
+           std::equal(assumed.operands.begin(), assumed.operands.end(), actual.operands.begin(),
+                      actual.operands.end(), each);
+}
+
+std::size_t hash(const Facts& facts) {
+    std::uint64_t h = facts.dims.size();
+    const auto mix = [&](std::uint64_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15ull + (h >> 29); };
+    for (const DimFacts& d : facts.dims) {
+        mix(std::uint64_t{d.is_one} | std::uint64_t{d.fits_int32} << 1 |
+            std::uint64_t{d.divisible_log2} << 8 | static_cast<std::uint64_t>(d.bucket) << 16);
+    }
+    for (const OperandFacts& o : facts.operands) {
+        mix(static_cast<std::uint64_t>(o.dtype) | std::uint64_t{o.rank} << 8 |
+            std::uint64_t{o.contiguous_axes} << 16 | std::uint64_t{o.aligned_log2} << 24);
+    }
+    return static_cast<std::size_t>(h);
+}
+
+std::string to_string(const Kernel& kernel, const Facts& facts) {
+    constexpr std::string_view buckets[] = {"tiny", "small", "large"};
+    std::string text;
+    for (std::size_t i = 0; i < facts.dims.size(); ++i) {
+        const DimFacts& d = facts.dims[i];
+        if (i) text += ", ";
+        text += (i < kernel.dims.size() ? kernel.dims[i].name : "?") + ": ";
+        if (d.is_one) {
+            text += '1';
+            continue;
+        }
+        text += d.fits_int32 ? "int32" : "int64";
+        text += " x" + std::to_string(1 << d.divisible_log2) + ' ';
+        text += buckets[static_cast<int>(d.bucket)];
+    }
+    for (std::size_t i = 0; i < facts.operands.size(); ++i) {
+        const OperandFacts& o = facts.operands[i];
+        if (!text.empty()) text += "; ";
+        text += (i < kernel.buffers.size() ? kernel.buffers[i].name : "?") + ": ";
+        text += to_string(o.dtype);
+        text += '[' + std::to_string(o.rank) + "] contiguous " + std::to_string(o.contiguous_axes) +
+                " align " + std::to_string(1 << o.aligned_log2);
+    }
+    return text;
+}
+
+}  // namespace quern::ir

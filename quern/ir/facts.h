@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quern/ir/cir.h"
+
+namespace quern::ir {
+
+enum class Bucket : std::uint8_t {
+    Tiny,   // at most 64
+    Small,  // at most 4096
+    Large,
+};
+
+/// What compiled code may assume of one dim.
+struct DimFacts {
+    bool is_one = false;
+
+    /// The value is below 2^31.
+    bool fits_int32 = false;
+
+    /// Base-2 logarithm, at most 7, of the largest power of two that divides the value.
+    std::uint8_t divisible_log2 = 0;
+    Bucket bucket = Bucket::Large;
+
+    bool operator==(const DimFacts&) const = default;
+};
+
+/// What compiled code may assume of one operand or of the output.
+struct OperandFacts {
+    DType dtype = DType::Float32;
+    std::uint8_t rank = 0;
+
+    /// How many of the last axes lie in row-major order without gaps, axes of extent 1 included.
+    std::uint8_t contiguous_axes = 0;
+
+    /// Base-2 logarithm, at most 7, of what divides the address of the first element, in bytes.
+    std::uint8_t aligned_log2 = 0;
+
+    bool operator==(const OperandFacts&) const = default;
+};
+
+/// What one launch looks like, as far as compiled code may depend on it: the key of a compiled
+/// kernel. Two launches with equal facts may share code.
+struct Facts {
+    std::vector<DimFacts> dims;
+    std::vector<OperandFacts> operands;
+
+    bool operator==(const Facts&) const = default;
+};
+
+/// Where an operand lies. Strides are in elements.
+struct OperandView {
+    const void* data = nullptr;
+    DType dtype = DType::Float32;
+    std::span<const std::int64_t> shape;
+    std::span<const std::int64_t> strides;
+};
+
+/// The most that is true of a launch. `dims` has a value for each of Kernel::dims, `views` one view
+/// for each operand and the output.
+Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
+               std::span<const OperandView> views);
+
+/// True if code that assumes `assumed` is right for a launch of which `actual` is true. Buckets are
+/// a hint about speed and do not count.
+bool holds(const Facts& assumed, const Facts& actual);
+
+std::size_t hash(const Facts& facts);
+
+/// Returns "M: int32 x16 small, K: 1; A: float32[2] contiguous 2 align 64; ...", with the kernel's
+/// names.
+std::string to_string(const Kernel& kernel, const Facts& facts);
+
+}  // namespace quern::ir
+
+template <>
+struct std::hash<quern::ir::Facts> {
+    std::size_t operator()(const quern::ir::Facts& facts) const { return quern::ir::hash(facts); }
+};

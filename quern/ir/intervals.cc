@@ -1,0 +1,284 @@
+#include "quern/ir/intervals.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace quern::ir {
+namespace {
+
+bool infinite(std::int64_t x) { return x == kInfinity || x == kMinusInfinity; }
+
+std::int64_t saturating_add(std::int64_t x, std::int64_t y) {
+    if (infinite(x)) return x;
+    if (infinite(y)) return y;
+    std::int64_t result = 0;
+    if (__builtin_add_overflow(x, y, &result)) return x > 0 ? kInfinity : kMinusInfinity;
+    return result;
+}
+
+std::int64_t saturating_mul(std::int64_t x, std::int64_t y) {
+    if (x == 0 || y == 0) return 0;
+    const std::int64_t limit = (x < 0) == (y < 0) ? kInfinity : kMinusInfinity;
+    std::int64_t result = 0;
+    if (infinite(x) || infinite(y) || __builtin_mul_overflow(x, y, &result)) return limit;
+    return result;
+}
+
+std::int64_t negated(std::int64_t x) {
+    if (infinite(x)) return x > 0 ? kMinusInfinity : kInfinity;
+    return -x;
+}
+
+std::int64_t saturating_floor_div(std::int64_t x, std::int64_t positive) {
+    return infinite(x) ? x : floor_div(x, positive);
+}
+
+Range operator+(Range x, Range y) {
+    return {saturating_add(x.low, y.low), saturating_add(x.high, y.high)};
+}
+
+Range operator-(Range x) { return {negated(x.high), negated(x.low)}; }
+
+Range operator*(Range x, Range y) {
+    const auto [low, high] =
+        std::minmax({saturating_mul(x.low, y.low), saturating_mul(x.low, y.high),
+                     saturating_mul(x.high, y.low), saturating_mul(x.high, y.high)});
+    return {low, high};
+}
+
+Range range_of_dtype(DType dtype) {
+    switch (dtype) {
+        case DType::Bool:
+            return {0, 1};
+        case DType::Int8:
+            return {-128, 127};
+        case DType::Int16:
+            return {-32768, 32767};
+        case DType::Int32:
+            return {INT32_MIN, INT32_MAX};
+        case DType::UInt8:
+            return {0, 255};
+        case DType::UInt16:
+            return {0, 65535};
+        case DType::UInt32:
+            return {0, UINT32_MAX};
+        default:
+            return {};
+    }
+}
+
+std::int64_t magnitude(Range x) { return std::max(negated(x.low), x.high); }
+
+Range quotient(Range x, Range divisor, bool floors) {
+    if (divisor.low >= 1 && divisor.low == divisor.high) {
+        if (floors || x.low >= 0) {
+            return {saturating_floor_div(x.low, divisor.low),
+                    saturating_floor_div(x.high, divisor.low)};
+        }
+        const auto truncated = [&](std::int64_t v) { return infinite(v) ? v : v / divisor.low; };
+        return {truncated(x.low), truncated(x.high)};
+    }
+    // A divisor of zero gives no value, so that here it is 1 or more.
+    if (divisor.low >= 0 && x.low >= 0) {
+        return {0, saturating_floor_div(x.high, std::max<std::int64_t>(divisor.low, 1))};
+    }
+    const std::int64_t most = magnitude(x);
+    return {negated(most), most};
+}
+
+Range remainder(Range x, Range divisor) {
+    const std::int64_t below = magnitude(divisor);
+    const std::int64_t most = infinite(below) ? kInfinity : std::max<std::int64_t>(below - 1, 0);
+    return {x.low >= 0 ? 0 : std::max(x.low, negated(most)),
+            x.high <= 0 ? 0 : std::min(x.high, most)};
+}
+
+}  // namespace
+
+Affine scaled(const Affine& a, std::int64_t factor) {
+    Affine result;
+    result.constant = wrap_mul(a.constant, factor);
+    result.terms.reserve(a.terms.size());
+    for (const Term& t : a.terms) {
+        const std::int64_t c = wrap_mul(t.coefficient, factor);
+        if (c != 0) result.terms.push_back({t.atom, c});
+    }
+    return result;
+}
+
+Affine sum(const Affine& a, const Affine& b, std::int64_t factor) {
+    Affine result;
+    result.constant = wrap_add(a.constant, wrap_mul(b.constant, factor));
+    result.terms.reserve(a.terms.size() + b.terms.size());
+    auto x = a.terms.begin();
+    auto y = b.terms.begin();
+    while (x != a.terms.end() || y != b.terms.end()) {
+        const bool left = y == b.terms.end() || (x != a.terms.end() && x->atom <= y->atom);
+        const bool right = x == a.terms.end() || (y != b.terms.end() && y->atom <= x->atom);
+        const ExprId atom = left ? x->atom : y->atom;
+        std::int64_t c = 0;
+        if (left) c = (x++)->coefficient;
+        if (right) c = wrap_add(c, wrap_mul((y++)->coefficient, factor));
+        if (c != 0) result.terms.push_back({atom, c});
+    }
+    return result;
+}
+
+Range Intervals::of(const Affine& affine) {
+    Range result{affine.constant, affine.constant};
+    for (const Term& t : affine.terms) {
+        visit(t.atom);
+        result = result + of_atom(t.atom) * Range{t.coefficient, t.coefficient};
+    }
+    return result;
+}
+
+Range Intervals::of(ExprId id) { return of(linear(kernel_, id)); }
+
+void Intervals::visit(ExprId id) {
+    // What is below comes first, on a stack of our own: expressions may be deep.
+    std::vector<ExprId> stack{id};
+    while (!stack.empty()) {
+        const ExprId top = stack.back();
+        const std::size_t before = stack.size();
+        if (!atoms_.contains(static_cast<std::uint32_t>(top))) {
+            for_each_child(kernel_, top, [&](ExprId child) {
+                if (!atoms_.contains(static_cast<std::uint32_t>(child))) stack.push_back(child);
+            });
+            if (stack.size() > before) continue;
+            of_atom(top);
+        }
+        stack.pop_back();
+    }
+}
+
+Range Intervals::of_atom(ExprId id) {
+    const auto key = static_cast<std::uint32_t>(id);
+    if (const auto found = atoms_.find(key); found != atoms_.end()) return found->second;
+    const Expr& e = kernel_[id];
+    const auto operand = [&](std::uint32_t child) { return of(linear(kernel_, ExprId{child})); };
+    Range result = range_of_dtype(e.dtype);
+    switch (e.kind) {
+        case ExprKind::Const:
+            if (!is_floating(e.dtype)) result.low = result.high = kernel_.integer_value(id);
+            break;
+        case ExprKind::Dim:
+        case ExprKind::Extent:
+        case ExprKind::Scalar:
+        case ExprKind::Symbol: {
+            if (e.kind == ExprKind::Dim || e.kind == ExprKind::Extent) result = {0, kInfinity};
+            if (!ranges_) break;
+            if (const std::optional<Range> known = ranges_(e)) result = *known;
+            break;
+        }
+        case ExprKind::Binary:
+            result = of_binary(e);
+            break;
+        case ExprKind::Unary:
+            if (e.op == static_cast<std::uint8_t>(UnaryOp::Abs) && e.dtype == DType::Int64) {
+                const Range x = operand(e.a);
+                result = {x.low > 0 ? x.low : x.high < 0 ? negated(x.high) : 0, magnitude(x)};
+            }
+            break;
+        case ExprKind::Select: {
+            if (e.dtype != DType::Int64) break;
+            const Range x = operand(e.b), y = operand(e.c);
+            result = {std::min(x.low, y.low), std::max(x.high, y.high)};
+            break;
+        }
+        case ExprKind::Cast: {
+            const DType from = kernel_[ExprId{e.a}].dtype;
+            if (e.dtype == DType::Int64 && from != DType::UInt64) result = range_of_dtype(from);
+            break;
+        }
+        case ExprKind::Load:
+            break;
+    }
+    atoms_.emplace(key, result);
+    return result;
+}
+
+Range Intervals::of_binary(const Expr& e) {
+    if (e.dtype != DType::Int64) return range_of_dtype(e.dtype);
+    const auto op = static_cast<BinaryOp>(e.op);
+    if (op == BinaryOp::Add) return of_atom(ExprId{e.a}) + of_atom(ExprId{e.b});
+    if (op == BinaryOp::Sub) return of_atom(ExprId{e.a}) + -of_atom(ExprId{e.b});
+    const Range x = of(linear(kernel_, ExprId{e.a})), y = of(linear(kernel_, ExprId{e.b}));
+    switch (op) {
+        case BinaryOp::Mul: {
+            const Range product = x * y;
+            return e.a == e.b ? Range{std::max<std::int64_t>(product.low, 0), product.high}
+                              : product;
+        }
+        case BinaryOp::Div:
+            return quotient(x, y, false);
+        case BinaryOp::FloorDiv:
+            return quotient(x, y, true);
+        case BinaryOp::Rem:
+            return remainder(x, y);
+        case BinaryOp::Max:
+            return {std::max(x.low, y.low), std::max(x.high, y.high)};
+        case BinaryOp::Min:
+            return {std::min(x.low, y.low), std::min(x.high, y.high)};
+        default:
+            return {};
+    }
+}
+
+bool Intervals::proves_nonnegative(const Affine& affine, int depth) {
+    if (of(affine).low >= 0) return true;
+    if (depth == 0) return false;
+    for (const Term& t : affine.terms) {
+        const Expr& e = kernel_[t.atom];
+        if (e.kind != ExprKind::Binary) continue;
+        const auto op = static_cast<BinaryOp>(e.op);
+        const Affine rest = sum(affine, Affine{0, {t}}, -1);
+        if (op == BinaryOp::Min || op == BinaryOp::Max) {
+            const auto with = [&](std::uint32_t operand) {
+                const Affine replaced = sum(rest, linear(kernel_, ExprId{operand}), t.coefficient);
+                return proves_nonnegative(replaced, depth - 1);
+            };
+            // -min(x, y) is at least -x and at least -y; min(x, y) is one of the two.
+            const bool one_is_enough = (op == BinaryOp::Min) == (t.coefficient < 0);
+            return one_is_enough ? with(e.a) || with(e.b) : with(e.a) && with(e.b);
+        }
+        if (op != BinaryOp::FloorDiv || !kernel_.is_constant(ExprId{e.b})) continue;
+        // c * (x floordiv c) = x - m with 0 <= m < c, so the c-fold of the whole has a known sign.
+        const std::int64_t c = kernel_.integer_value(ExprId{e.b});
+        constexpr std::int64_t limit = 1 << 20;
+        if (c < 1 || c > limit || t.coefficient > limit || t.coefficient < -limit) continue;
+        Affine scaled_up = sum(scaled(rest, c), linear(kernel_, ExprId{e.a}), t.coefficient);
+        const auto fits = [](const Affine& a, std::int64_t factor) {
+            const std::int64_t most = kInfinity / 4 / factor;
+            if (a.constant > most || a.constant < -most) return false;
+            return std::all_of(a.terms.begin(), a.terms.end(), [&](const Term& x) {
+                return x.coefficient <= most && x.coefficient >= -most;
+            });
+        };
+        if (!fits(rest, c) || !fits(linear(kernel_, ExprId{e.a}), limit)) continue;
+        if (t.coefficient > 0) scaled_up.constant -= t.coefficient * (c - 1);
+        if (proves_nonnegative(scaled_up, depth - 1)) return true;
+    }
+    return false;
+}
+
+Range range_of(const Kernel& kernel, ExprId id, const RangeOf& ranges) {
+    return Intervals(kernel, ranges).of(id);
+}
+
+Range range_of(const Kernel& kernel, const Affine& affine, const RangeOf& ranges) {
+    return Intervals(kernel, ranges).of(affine);
+}
+
+bool proves_at_least(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
+    const Affine difference = sum(affine_of(kernel, a, ranges), affine_of(kernel, b, ranges), -1);
+    return Intervals(kernel, ranges).proves_nonnegative(difference);
+}
+
+bool proves_less(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
+    Affine difference = sum(affine_of(kernel, b, ranges), affine_of(kernel, a, ranges), -1);
+    difference.constant = wrap_add(difference.constant, -1);
+    return Intervals(kernel, ranges).proves_nonnegative(difference);
+}
+
+}  // namespace quern::ir
