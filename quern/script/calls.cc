@@ -1,0 +1,195 @@
+// Calls: their arguments, `|>`, and pipelines with their signatures.
+
+#include <fmt/format.h>
+
+#include "quern/script/interpreter.h"
+#include "quern/script/refusal.h"
+
+namespace quern::script {
+namespace {
+
+/// A chain of pipelines as long as this one calls itself: the host language has no condition that
+/// could end it.
+constexpr int kDeepestCall = 40;
+
+}  // namespace
+
+const Interpreter::Argument* Interpreter::Arguments::find(std::string_view name,
+                                                          std::size_t position) const {
+    if (const auto found = named.find(name); found != named.end()) return &found->second;
+    return position < positional.size() ? &positional[position] : nullptr;
+}
+
+Value Interpreter::pipe(NodeId id) {
+    std::vector<NodeId> calls;
+    NodeId base = id;
+    while (node(base).kind == Kind::Pipe) {
+        calls.insert(calls.begin(), child(base, 1));
+        base = child(base, 0);
+    }
+    std::size_t next = 0;
+    std::vector<std::string> then;
+    if (node(base).kind == Kind::Compute) {
+        // Unary functions behind a compute belong to its launch.
+        for (; next < calls.size() && tree_.child_count(calls[next]) == 1; ++next) {
+            const std::string name = text(child(calls[next], 0));
+            const bool is_function = find_function(name).kind == FunctionKind::Elementwise;
+            if (pipelines_.contains(name) || !is_function) break;
+            then.push_back(name);
+        }
+    }
+    Value value = then.empty() ? evaluate(base) : compute(base, std::move(then));
+    for (; next < calls.size(); ++next) value = call(calls[next], Argument{value, base});
+    return value;
+}
+
+Value Interpreter::call(NodeId id, std::optional<Argument> piped) {
+    NodeId callee = child(id, 0);
+    if (node(callee).kind == Kind::Member) callee = child(callee, 1);
+    const std::string name = text(callee);
+    const Arguments given = arguments(id, std::move(piped));
+    const auto pipeline = pipelines_.find(name);
+    if (pipeline == pipelines_.end()) return call_function(callee, find_function(name), given);
+
+    NodeId decorator = node(id).first;
+    while (decorator >= 0 && node(decorator).kind != Kind::Decorator) {
+        decorator = node(decorator).next;
+    }
+    const Device before = device_;
+    device_ = device_of(decorator, device_);
+    Value value = call_pipeline(callee, pipeline->second, given);
+    device_ = before;
+    return value;
+}
+
+Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argument> piped) {
+    Arguments arguments;
+    if (piped) arguments.positional.push_back(std::move(*piped));
+    const NodeId callee = child(call, 0);
+    if (node(callee).kind == Kind::Member) {
+        const NodeId object = child(callee, 0);
+        arguments.positional.push_back({evaluate(object), object});
+    }
+    for (NodeId a = node(callee).next; a >= 0; a = node(a).next) {
+        if (node(a).kind == Kind::Decorator) continue;
+        if (node(a).kind == Kind::NamedArg) {
+            const NodeId value = child(a, 1);
+            arguments.named[text(child(a, 0))] = {evaluate(value), value};
+        } else {
+            arguments.positional.push_back({evaluate(a), a});
+        }
+    }
+    return arguments;
+}
+
+Value Interpreter::call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments) {
+    if (depth_ >= kDeepestCall) {
+        fail(Code::E0104, callee,
+             fmt::format("pipeline '{}' is called {} calls deep: it calls itself", text(callee),
+                         kDeepestCall));
+    }
+    Scope scope;
+    bind_parameters(pipeline, arguments.positional, scope);
+    Scope* const outer = frame_;
+    frame_ = &scope;
+    ++depth_;
+    Flow flow = Flow::Next;
+    const NodeId body = child(pipeline, 3);
+    for (NodeId s = node(body).first; s >= 0 && flow == Flow::Next; s = node(s).next) {
+        flow = statement(s);
+    }
+    Value value = flow == Flow::Return ? std::move(returned_) : Value();
+    returned_ = {};
+    if (const NodeId type = child(pipeline, 2); node(type).kind == Kind::Type) {
+        if (text(child(type, 0)) == "tensor" && value.as<Tensor>() == nullptr) {
+            fail(Code::E0441, type,
+                 fmt::format("pipeline '{}' returns a tensor, got {}", text(child(pipeline, 0)),
+                             describe(value)));
+        }
+        bind_dimensions(type, value, type, "the result", scope);
+    }
+    --depth_;
+    frame_ = outer;
+    return value;
+}
+
+void Interpreter::bind_parameters(NodeId pipeline, const std::vector<Argument>& operands,
+                                  Scope& scope) {
+    // Scalars first, so that a dimension of the same name has to agree with them.
+    std::size_t n = 0;
+    for (NodeId p = node(child(pipeline, 1)).first; p >= 0; p = node(p).next) {
+        bind_scalar(p, operands[n++], scope);
+    }
+    n = 0;
+    for (NodeId p = node(child(pipeline, 1)).first; p >= 0; p = node(p).next) {
+        const Argument& operand = operands[n++];
+        bind_dimensions(child(p, 1), operand.value, operand.node,
+                        fmt::format("'{}'", text(child(p, 0))), scope);
+    }
+}
+
+void Interpreter::bind_scalar(NodeId parameter, const Argument& operand, Scope& scope) {
+    const std::string type = text(child(child(parameter, 1), 0));
+    const Value& value = operand.value;
+    Value bound = value;
+    bool fits = false;
+    if (type == "tensor") fits = value.as<Tensor>() != nullptr;
+    if (type == "int") fits = value.as<std::int64_t>() != nullptr;
+    if (type == "bool") fits = value.as<bool>() != nullptr;
+    if (type == "string") fits = value.as<std::string>() != nullptr;
+    if (type == "float") {
+        const auto* integer = value.as<std::int64_t>();
+        if (integer != nullptr) bound = double(*integer);
+        fits = integer != nullptr || value.as<double>() != nullptr;
+    }
+    if (!fits) {
+        fail(Code::E0441, operand.node,
+             fmt::format("parameter '{}' expects a value of type '{}', got {}",
+                         text(child(parameter, 0)), type, describe(value)));
+    }
+    scope[text(child(parameter, 0))] = std::move(bound);
+}
+
+/// Gives the dimensions that a tensor's type names their extents; those that have one must agree.
+void Interpreter::bind_dimensions(NodeId type, const Value& value, NodeId place,
+                                  std::string_view what, Scope& scope) {
+    const auto* tensor = value.as<Tensor>();
+    const int declared = tree_.child_count(type) - 1;
+    if (tensor == nullptr || declared == 0) return;
+    const std::string signature = text(type);
+    if (tensor->rank() != declared) {
+        fail(Code::E0504, place,
+             fmt::format("{} expects {} dimension{}, as in {}, got {}", what, declared,
+                         declared == 1 ? "" : "s", signature, describe(value)));
+    }
+    int axis = 0;
+    for (NodeId d = node(child(type, 0)).next; d >= 0; d = node(d).next, ++axis) {
+        if (node(d).kind == Kind::Unknown) continue;
+        const std::int64_t extent = tensor->shape(axis);
+        std::optional<Value> expected;
+        if (node(d).kind == Kind::Int) expected = literal(tree_.text_of(d));
+        if (node(d).kind == Kind::Name) {
+            const std::string name = text(d);
+            const auto [bound, added] = scope.emplace(name, extent);
+            if (added) {
+                // A number of the script with the dimension's name is its value too.
+                const auto global = globals_.find(name);
+                if (global != globals_.end() && global->second.as<std::int64_t>() != nullptr) {
+                    expected = global->second;
+                }
+            } else {
+                expected = bound->second;
+            }
+        }
+        if (!expected) continue;
+        const auto* number = expected->as<std::int64_t>();
+        if (number == nullptr || *number != extent) {
+            fail(Code::E0501, place,
+                 fmt::format("'{}' is {} and {} from dimension {} of {}", text(d),
+                             to_string(*expected), extent, axis, what),
+                 {}, {"the signature says " + signature});
+        }
+    }
+}
+
+}  // namespace quern::script

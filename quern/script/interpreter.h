@@ -1,0 +1,125 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quern/frontend/launch.h"
+#include "quern/lang/diagnostics.h"
+#include "quern/script/functions.h"
+#include "quern/script/numbers.h"
+#include "quern/script/script.h"
+
+namespace quern::script {
+
+/// Walks a script's statements. The bodies are split by what they are about: statements.cc,
+/// expressions.cc, calls.cc (functions and pipelines) and kernels.cc.
+class Interpreter {
+public:
+    Interpreter(const lang::Source& source, const Signature& signature, const Bindings& bindings,
+                const RunOptions& options);
+
+    Results run();
+
+private:
+    using NodeId = lang::NodeId;
+    using Kind = lang::Kind;
+    using Code = lang::Code;
+    using Scope = std::map<std::string, Value, std::less<>>;
+
+    /// A value with the place that it came from, for messages.
+    struct Argument {
+        Value value;
+        NodeId node = -1;
+    };
+    struct Arguments {
+        std::vector<Argument> positional;
+        std::map<std::string, Argument, std::less<>> named;
+
+        const Argument* find(std::string_view name, std::size_t position) const;
+    };
+
+    const lang::Node& node(NodeId id) const { return tree_[id]; }
+    NodeId child(NodeId id, int n) const { return tree_.child(id, n); }
+    std::string text(NodeId id) const { return std::string(tree_.text_of(id)); }
+
+    /// Ends the script with a diagnostic at `id`.
+    [[noreturn]] void fail(Code code, NodeId id, std::string message,
+                           std::vector<std::string> help = {},
+                           std::vector<std::string> notes = {}) const;
+    Value checked(NumberResult result, NodeId id) const;
+
+    // Statements.
+    enum class Flow { Next, Return };
+    Flow statement(NodeId id);
+    void config(NodeId id);
+    void bind(NodeId target, const Value& value);
+    void bind_name(NodeId target, const Value& value);
+    void assign(NodeId id);
+    void run_main();
+
+    // Expressions.
+    Value evaluate(NodeId id);
+    Value name(NodeId id);
+    Value unary(NodeId id);
+    Value binary(NodeId id);
+    Value path(NodeId id);
+    Value component(const Value& object, NodeId id);
+    Value below(const SetView& view, const std::vector<NodeId>& path, std::size_t& at);
+    std::string key_component(NodeId id);
+    std::vector<Value> elements(NodeId id);
+    const Value* lookup(std::string_view name) const;
+
+    // Calls.
+    Value pipe(NodeId id);
+    Value call(NodeId id, std::optional<Argument> piped);
+    Arguments arguments(NodeId call, std::optional<Argument> piped);
+    Value call_function(NodeId callee, const Function& function, const Arguments& arguments);
+    Value call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
+    void bind_parameters(NodeId pipeline, const std::vector<Argument>& operands, Scope& scope);
+    void bind_scalar(NodeId parameter, const Argument& operand, Scope& scope);
+    void bind_dimensions(NodeId type, const Value& value, NodeId place, std::string_view what,
+                         Scope& scope);
+    Value split(NodeId callee, const Arguments& arguments);
+    Value reshape(NodeId callee, const Arguments& arguments);
+    Value permute(NodeId callee, const Arguments& arguments);
+    Value to_device(const Arguments& arguments);
+    Value elementwise(NodeId callee, const Arguments& arguments);
+    Value cast(NodeId callee, const Arguments& arguments);
+    const Tensor& tensor_of(NodeId callee, const Argument& argument) const;
+    std::int64_t integer_of(NodeId callee, std::string_view what, const Argument& argument) const;
+    std::vector<std::int64_t> integers_of(NodeId callee, const Argument& argument) const;
+
+    // Kernels.
+    Value compute(NodeId id, std::vector<std::string> then);
+    Tensor launch(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
+                  const frontend::Arguments& numbers, frontend::LaunchOptions options);
+    Tensor operand(NodeId id);
+    frontend::Arguments numbers_in(NodeId compute) const;
+    void collect_numbers(NodeId id, frontend::Arguments& numbers) const;
+    Device device_of(NodeId first_decorator, const Device& otherwise) const;
+    Device device_at(NodeId string) const;
+
+    const lang::Source& source_;
+    lang::Tree tree_;
+    const Signature& signature_;
+    const Bindings& bindings_;
+    const RunOptions& options_;
+    std::map<std::string, NodeId, std::less<>> pipelines_;
+    Scope globals_;
+
+    /// The pipeline that runs; null at the top level.
+    Scope* frame_ = nullptr;
+    int depth_ = 0;
+    Device device_;
+    Value returned_;
+
+    /// What progress and explain call the kernel that runs: the name that its result is bound to.
+    std::string kernel_name_;
+    std::vector<std::string> bound_;
+};
+
+}  // namespace quern::script

@@ -1,0 +1,199 @@
+// From a script to its kernels: operands, numbers, devices, and the element-wise functions of
+// tensors, which are kernels of one line.
+
+#include <fmt/format.h>
+
+#include "quern/frontend/prepare.h"
+#include "quern/lang/parse.h"
+#include "quern/script/interpreter.h"
+#include "quern/script/refusal.h"
+#include "quern/support/check.h"
+
+namespace quern::script {
+namespace {
+
+lang::NodeId find_compute(const lang::Tree& tree) {
+    for (std::uint32_t id = 0; id < tree.count; ++id) {
+        if (tree.nodes[id].kind == lang::Kind::Compute) return lang::NodeId(id);
+    }
+    return -1;
+}
+
+/// What a launch would give, without its elements.
+Tensor result_of(const lang::Source& source, lang::NodeId compute,
+                 std::span<const frontend::OperandInfo> operands,
+                 const frontend::Arguments& numbers, const frontend::LaunchOptions& options) {
+    const auto prepared = frontend::prepare(source, compute, operands, numbers, options);
+    const std::vector<Shape> shapes = frontend::bound_shapes(source, *prepared, operands);
+    const semantics::Binding binding = frontend::bind_or_raise(source, *prepared, shapes);
+    const ir::Kernel& kernel = prepared->lowered.kernel;
+    const ir::Buffer& out = kernel.buffers[kernel.output()];
+    return placeholder(out.flat ? operands[0].shape : binding.output, out.dtype);
+}
+
+}  // namespace
+
+Tensor placeholder(Shape shape, DType dtype) {
+    element_count(shape);  // Throws on a shape that is not valid.
+    const auto zero = std::make_shared<std::uint64_t>(0);
+    std::vector<std::int64_t> strides(shape.size(), 0);
+    // The deleter keeps the element alive as long as the tensor.
+    return Tensor::adopt(zero.get(), std::move(shape), dtype, std::move(strides), [zero] {});
+}
+
+Value Interpreter::compute(NodeId id, std::vector<std::string> then) {
+    std::vector<Tensor> operands;
+    for (NodeId o = node(child(id, 0)).first; o >= 0; o = node(o).next) {
+        operands.push_back(operand(o));
+    }
+    frontend::LaunchOptions launch_options;
+    launch_options.device = device_of(node(child(id, 2)).first, device_);
+    launch_options.device = device_of(node(child(id, 1)).first, launch_options.device);
+    launch_options.then = std::move(then);
+    return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
+}
+
+Tensor Interpreter::launch(const lang::Source& source, NodeId compute,
+                           const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
+                           frontend::LaunchOptions options) {
+    std::string name = kernel_name_;
+    if (name.empty()) name = "kernel";
+    options.pedantic = options_.pedantic;
+    if (options_.progress) {
+        options.progress = [&](double part) { options_.progress(name, part); };
+    }
+    std::vector<frontend::OperandInfo> infos;
+    for (const Tensor& operand : operands) infos.push_back({operand.dtype(), operand.shape()});
+    if (options_.explained) {
+        options_.explained(name, frontend::explain(source, compute, infos, numbers, options));
+    }
+    if (options_.shapes_only) return result_of(source, compute, infos, numbers, options);
+    return frontend::launch(source, compute, operands, numbers, options);
+}
+
+Tensor Interpreter::operand(NodeId id) {
+    const NodeId expression = child(id, 1);
+    const Value value = evaluate(expression);
+    if (const auto* tensor = value.as<Tensor>()) return *tensor;
+    std::vector<std::string> help;
+    if (value.is_number()) {
+        help.push_back("a kernel reads the script's numbers by name: leave it out of the operands");
+    }
+    if (value.as<SetView>() != nullptr) {
+        help.push_back(fmt::format("name one tensor of the set: {}.NAME", text(expression)));
+    }
+    fail(Code::E0441, expression,
+         fmt::format("an operand expects a tensor, got {}", describe(value)), std::move(help));
+}
+
+frontend::Arguments Interpreter::numbers_in(NodeId compute) const {
+    frontend::Arguments numbers;
+    for (NodeId o = node(child(compute, 0)).first; o >= 0; o = node(o).next) {
+        collect_numbers(child(o, 2), numbers);
+    }
+    for (int part = 1; part <= 3; ++part) collect_numbers(child(compute, part), numbers);
+    return numbers;
+}
+
+/// The numbers of the script whose names occur below `id`.
+void Interpreter::collect_numbers(NodeId id, frontend::Arguments& numbers) const {
+    if (node(id).kind == Kind::Name) {
+        const std::string name = text(id);
+        if (const Value* value = lookup(name)) {
+            if (const auto* truth = value->as<bool>()) numbers[name] = *truth;
+            if (const auto* integer = value->as<std::int64_t>()) numbers[name] = *integer;
+            if (const auto* number = value->as<double>()) numbers[name] = *number;
+        }
+    }
+    for (NodeId c = node(id).first; c >= 0; c = node(c).next) collect_numbers(c, numbers);
+}
+
+/// The device that decorators name, or `otherwise`.
+Device Interpreter::device_of(NodeId first_decorator, const Device& otherwise) const {
+    Device device = otherwise;
+    for (NodeId d = first_decorator; d >= 0; d = node(d).next) {
+        if (node(d).kind != Kind::Decorator) continue;
+        const NodeId name = child(d, 0);
+        const NodeId argument = node(name).next;
+        if (text(name) == "async") fail(Code::E0600, name, refusal(Refused::Async, "@async"));
+        if (text(name) == "device" && argument >= 0) {
+            const bool is_list = node(argument).kind == Kind::List;
+            if (is_list && tree_.child_count(argument) != 1) {
+                fail(Code::E0600, argument, refusal(Refused::SeveralDevices, "@device"));
+            }
+            device = device_at(is_list ? child(argument, 0) : argument);
+        }
+        if (text(name) == "parallel") {
+            lang::Diagnostics diagnostics(source_.text, source_.file);
+            diagnostics.add(Code::W0707, node(name).span,
+                            "there is a single device: the work is not spread");
+            diagnostics.raise();
+        }
+    }
+    return device;
+}
+
+Device Interpreter::device_at(NodeId string) const {
+    const std::string quoted = text(string);
+    const std::string id = quoted.substr(1, quoted.size() - 2);
+    if (const auto message = absent_device(id)) {
+        fail(Code::E0601, string, *message, {}, {device_list()});
+    }
+    return Device(id);
+}
+
+Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
+    const std::string function = text(callee);
+    std::vector<Value> values;
+    std::vector<Tensor> tensors;
+    frontend::Arguments numbers;
+    std::string operands, call;
+    for (const Argument& argument : given.positional) {
+        const Value& value = argument.value;
+        const std::string name = fmt::format("a{}", values.size());
+        values.push_back(value);
+        const char* const separator = call.empty() ? "" : ", ";
+        if (const auto* tensor = value.as<Tensor>()) {
+            if (!tensors.empty() && tensors[0].shape() != tensor->shape()) {
+                fail(Code::E0502, argument.node,
+                     fmt::format("'{}' expects tensors of one shape, got {} and {}", function,
+                                 describe(Value(tensors[0])), describe(value)));
+            }
+            operands += (tensors.empty() ? "" : ", ") + name;
+            call += fmt::format("{}{}[i]", separator, name);
+            tensors.push_back(*tensor);
+            continue;
+        }
+        call += separator + name;
+        if (const auto* truth = value.as<bool>()) {
+            numbers[name] = *truth;
+        } else if (const auto* integer = value.as<std::int64_t>()) {
+            numbers[name] = *integer;
+        } else if (const auto* number = value.as<double>()) {
+            numbers[name] = *number;
+        } else {
+            fail(Code::E0441, argument.node,
+                 fmt::format("'{}' expects tensors or numbers, got {}", function, describe(value)));
+        }
+    }
+    if (tensors.empty()) return checked(apply_function(function, values), callee);
+
+    const std::string kernel =
+        fmt::format("compute({}) {{ @kernel elementwise; for i in 0..len {{ out[i] = {}({}) }} }}",
+                    operands, function, call);
+    const auto [line, column] =
+        lang::Diagnostics(source_.text, source_.file).place(node(callee).span.begin);
+    lang::ParseOptions parse_options;
+    parse_options.file = fmt::format("<{} in line {} of {}>", function, line,
+                                     source_.file.empty() ? "the script" : source_.file);
+    lang::Diagnostics diagnostics(kernel, parse_options.file);
+    const auto source = lang::parse(kernel, parse_options, diagnostics);
+    diagnostics.raise();
+    const NodeId compute = find_compute(source->tree());
+    QUERN_CHECK(compute >= 0, "the kernel of an element-wise function has a compute");
+    frontend::LaunchOptions launch_options;
+    launch_options.device = device_;
+    return launch(*source, compute, tensors, numbers, std::move(launch_options));
+}
+
+}  // namespace quern::script

@@ -1,0 +1,147 @@
+// What the command says about wrong texts and files: text on standard error, JSON on standard
+// output.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+
+namespace quern::cli {
+namespace {
+
+constexpr const char* kRelu =
+    "let y = compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = relu(x[i])\n}\n";
+constexpr const char* kWrong =
+    "let y = compute(x) {\n    @kernal elementwise\n    for i in 0..len\n        out[i] = "
+    "x[i]\n}\n";
+
+TEST(CommandDiagnostics, AreTextWithThePlaceOnStandardError) {
+    const Folder folder;
+    const std::string script = folder.write("wrong.quern", kWrong);
+    const Outcome outcome = run({"check", script});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find(script + ":2:"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("error[E0302]"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find('\033'), std::string::npos) << "colour without a terminal";
+}
+
+TEST(CommandDiagnostics, AreAnArrayOfObjectsWithJson) {
+    const Folder folder;
+    const std::string script = folder.write("wrong.quern", kWrong);
+    for (const char* command : {"check", "run", "explain"}) {
+        const Outcome outcome = run({command, "--json", script});
+        EXPECT_EQ(outcome.status, 1) << command;
+        EXPECT_EQ(outcome.err, "") << command;
+        const auto list = nlohmann::json::parse(outcome.out);
+        ASSERT_TRUE(list.is_array());
+        ASSERT_GE(list.size(), 1u);
+        const auto& first = list[0];
+        EXPECT_EQ(first["severity"], "error");
+        EXPECT_EQ(first["code"], "E0302");
+        EXPECT_EQ(first["file"], script);
+        EXPECT_EQ(first["line"], 2);
+        EXPECT_TRUE(first["column"].is_number_integer());
+        EXPECT_TRUE(first["length"].is_number_integer());
+        EXPECT_TRUE(first["message"].is_string());
+        EXPECT_TRUE(first["notes"].is_array());
+        EXPECT_TRUE(first["help"].is_array());
+        EXPECT_TRUE(first["fixits"].is_array());
+    }
+}
+
+TEST(CommandDiagnostics, JsonStaysJsonForAnyBytes) {
+    const Folder folder;
+    const std::string script = folder.write("bytes.quern", "let y = \xff\xfe\x01 \"\\\"\n");
+    const Outcome outcome = run({"check", "--json", script});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(nlohmann::json::parse(outcome.out).is_array());
+}
+
+TEST(CommandDiagnostics, ARightTextGivesAnEmptyArray) {
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const Outcome outcome = run({"check", "--json", script});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(nlohmann::json::parse(outcome.out), nlohmann::json::array());
+    const Outcome silent = run({"check", script});
+    EXPECT_EQ(silent.status, 0);
+    EXPECT_EQ(silent.out + silent.err, "");
+}
+
+TEST(CommandDiagnostics, CheckReportsEveryFile) {
+    const Folder folder;
+    const std::string wrong = folder.write("wrong.quern", kWrong);
+    const std::string other = folder.write("other.quern", "let a = slpit(1, 2)\n");
+    const Outcome outcome = run({"check", folder / "absent.quern", wrong, other});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("absent.quern"), std::string::npos);
+    EXPECT_NE(outcome.err.find("E0302"), std::string::npos);
+    EXPECT_NE(outcome.err.find("E0407"), std::string::npos);
+}
+
+TEST(CommandDiagnostics, PedanticRefusesAMissingKernelKind) {
+    const Folder folder;
+    const std::string script =
+        folder.write("plain.quern", "let y = compute(x) {\n    for i in 0..n: out[i] = x[i]\n}\n");
+    EXPECT_EQ(run({"check", script}).status, 0);
+    const Outcome outcome = run({"check", "--pedantic", script});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("E0303"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandDiagnostics, AMissingInputSaysHowToGiveIt) {
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const Outcome outcome = run({"run", script});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("E0411"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("--in x=FILE"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandDiagnostics, AMissingOrDamagedFileIsAnErrorThatNamesIt) {
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const Outcome absent = run({"run", script, "--in", "x=" + folder / "x.npy"});
+    EXPECT_EQ(absent.status, 1);
+    EXPECT_NE(absent.err.find("x.npy"), std::string::npos);
+    const std::string damaged = folder.write("d.npy", "\x93NUMPY\x01");
+    const Outcome outcome = run({"run", "--json", script, "--in", "x=" + damaged});
+    EXPECT_EQ(outcome.status, 1);
+    const auto list = nlohmann::json::parse(outcome.out);
+    ASSERT_EQ(list.size(), 1u);
+    EXPECT_NE(list[0]["message"].get<std::string>().find("d.npy"), std::string::npos);
+    EXPECT_EQ(run({"run", folder / "absent.quern"}).status, 1);
+    EXPECT_EQ(run({"run", folder / "."}).status, 1);
+}
+
+TEST(CommandDiagnostics, WarningsAreShownAndDoNotFail) {
+    const Folder folder;
+    const std::string script =
+        folder.write("p.quern",
+                     "let y = compute(x) @parallel(data) {\n    @kernel elementwise\n"
+                     "    for i in 0..len: out[i] = relu(x[i])\n}\n");
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    const Outcome outcome = run({"run", script, "--in", "x=" + x});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_NE(outcome.err.find("warning[W0707]"), std::string::npos) << outcome.err;
+}
+
+TEST(CommandDiagnostics, TheHostApiProgramChecksAndIsRefused) {
+    const std::string program = QUERN_SOURCE_DIR "/examples/kernels/20_host_api.quern";
+    EXPECT_EQ(run({"check", program}).status, 0);
+    const Folder folder;
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    std::vector<std::string> arguments = {"run", program};
+    for (const char* name : {"data", "batch1", "batch2", "batch3", "large"}) {
+        arguments.insert(arguments.end(), {"--in", std::string(name) + "=" + x});
+    }
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("E0600"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+}
+
+}  // namespace
+}  // namespace quern::cli

@@ -1,0 +1,120 @@
+// Options, help, exit statuses.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+
+namespace quern::cli {
+namespace {
+
+constexpr const char* kRelu =
+    "let y = compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = relu(x[i])\n}\n";
+
+TEST(CommandUse, HelpEndsWithZeroAndHasAnExample) {
+    for (const char* command : {"run", "check", "explain", "devices"}) {
+        const Outcome outcome = run({command, "--help"});
+        EXPECT_EQ(outcome.status, 0) << command;
+        EXPECT_NE(outcome.out.find(std::string("Example: quern ") + command), std::string::npos)
+            << outcome.out;
+    }
+    EXPECT_NE(run({"--help"}).out.find("Example: quern run"), std::string::npos);
+    EXPECT_NE(run({"run", "--help"}).out.find("NAME=PATH"), std::string::npos);
+}
+
+TEST(CommandUse, TheVersionIsPrinted) {
+    const Outcome outcome = run({"--version"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.out.rfind("quern ", 0), 0u);
+}
+
+TEST(CommandUse, WrongUseEndsWithTwo) {
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const std::vector<std::vector<std::string>> wrong = {
+        {},
+        {"fly"},
+        {"run"},
+        {"check"},
+        {"run", script, "--fast"},
+        {"run", script, "--in", "x"},
+        {"run", script, "--in", "x="},
+        {"run", script, "--in", "=x.npy"},
+        {"run", script, "--in", "x=x.jpeg"},
+        {"run", script, "--out", "y=y.txt"},
+        {"run", script, "--arg", "eps=abc"},
+        {"run", script, "--threads", "-1"},
+        {"run", script, "--threads", "many"},
+        {"explain", script, "--shape", "x=f32"},
+        {"explain", script, "--shape", "x=f33[2]"},
+        {"explain", script, "--shape", "x=f32[2,]"},
+        {"explain", script, "--shape", "x=f32[-2]"},
+        {"devices", "all"},
+    };
+    for (const auto& arguments : wrong) {
+        const Outcome outcome = run(arguments);
+        std::string line;
+        for (const std::string& argument : arguments) line += " " + argument;
+        EXPECT_EQ(outcome.status, 2) << line << outcome.err;
+        EXPECT_EQ(outcome.out, "") << line;
+        EXPECT_NE(outcome.err, "") << line;
+    }
+}
+
+TEST(CommandUse, AnOptionMayBeRepeatedAndStandAnywhere) {
+    const Folder folder;
+    const std::string script =
+        folder.write("f.quern",
+                     "let z = compute(x, y) {\n    @kernel elementwise\n"
+                     "    for i in 0..len: out[i] = x[i] * a + y[i] * b\n}\n");
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    const Outcome outcome = run({"run", "--in", "x=" + x, "--in", "y=" + x, script, "--arg", "a=2",
+                                 "--arg", "b=-1e1", "--out", "z=" + folder / "z.npy"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(load_npy(folder / "z.npy").values(), (std::vector<double>{-8, -16}));
+}
+
+TEST(CommandUse, UnknownNamesAreRefusedWithTheOnesThereAre) {
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    const Outcome out = run({"run", script, "--in", "x=" + x, "--out", "z=" + folder / "z.npy"});
+    EXPECT_EQ(out.status, 1);
+    EXPECT_NE(out.err.find("the script has y"), std::string::npos) << out.err;
+    const Outcome in = run({"run", script, "--in", "xx=" + x});
+    EXPECT_EQ(in.status, 1);
+    EXPECT_NE(in.err.find("did you mean 'x'?"), std::string::npos) << in.err;
+    EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--arg", "eps=1"}).status, 1);
+    const Outcome twice = run({"run", script, "--in", "x=" + x, "--in", "x=" + x});
+    EXPECT_EQ(twice.status, 1);
+    EXPECT_NE(twice.err.find("got two"), std::string::npos) << twice.err;
+    const Outcome same = run({"run", script, "--in", "x=" + x, "--out", "y=" + folder / "y.npy",
+                              "--out", "y=" + folder / "y.npy"});
+    EXPECT_EQ(same.status, 1);
+}
+
+TEST(CommandUse, DevicesAreListed) {
+    const Outcome text = run({"devices"});
+    EXPECT_EQ(text.status, 0);
+    EXPECT_NE(text.out.find("interpreter"), std::string::npos);
+    const auto list = nlohmann::json::parse(run({"devices", "--json"}).out);
+    ASSERT_TRUE(list.is_array());
+    EXPECT_EQ(list.back()["id"], "interpreter");
+    for (const char* key : {"id", "type", "name", "cores", "memory"}) {
+        EXPECT_TRUE(list.back().contains(key)) << key;
+    }
+}
+
+TEST(CommandUse, AnUnknownDeviceIsAnError) {
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    const Outcome outcome = run({"run", script, "--in", "x=" + x, "--device", "cuda:9"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("cuda:9"), std::string::npos) << outcome.err;
+    EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--device", "interpreter"}).status, 0);
+}
+
+}  // namespace
+}  // namespace quern::cli

@@ -1,0 +1,136 @@
+// split, reshape, permute, to_device, compute_devices, casts, element-wise functions of tensors.
+
+#include <cmath>
+
+#include "script_helpers.h"
+
+namespace quern::script {
+namespace {
+
+const Bindings kX = {{"x", counting({2, 3})}};
+
+TEST(ScriptFunctions, SplitGivesEqualViews) {
+    const Results results =
+        run_text("let (a, b, c) = split(x, 3, axis=-1)\nlet (d, e) = x.split(2)", kX);
+    EXPECT_EQ(tensor_in(results, "b").shape(), (Shape{2, 1}));
+    EXPECT_EQ(tensor_in(results, "b").values(), (std::vector<double>{1, 4}));
+    EXPECT_EQ(tensor_in(results, "e").values(), (std::vector<double>{3, 4, 5}));
+    EXPECT_TRUE(tensor_in(results, "a").shares_storage_with(tensor_in(results, "c")));
+}
+
+TEST(ScriptFunctions, SplitRefusesARemainderAndAWrongAxis) {
+    EXPECT_EQ(error_of("let r = split(x, 2, axis=1)", kX), "E0502 at 1:18");
+    EXPECT_EQ(error_of("let r = split(x, 0, axis=1)", kX), "E0502 at 1:18");
+    EXPECT_EQ(error_of("let r = split(x, 1, axis=2)", kX), "E0502 at 1:26");
+    EXPECT_EQ(error_of("let r = split(x, 1, axis=-3)", kX), "E0502 at 1:26");
+    EXPECT_EQ(error_of("let r = split(x, 1.5)", kX), "E0441 at 1:18");
+    EXPECT_EQ(error_of("let r = split(3, 1)", kX), "E0441 at 1:15");
+}
+
+TEST(ScriptFunctions, ReshapeKeepsTheElements) {
+    const Results results = run_text("let a = reshape(x, [3, 2])\nlet b = x.reshape([-1])", kX);
+    EXPECT_EQ(tensor_in(results, "a").shape(), (Shape{3, 2}));
+    EXPECT_EQ(tensor_in(results, "b").shape(), (Shape{6}));
+    EXPECT_TRUE(tensor_in(results, "a").shares_storage_with(tensor_in(results, "b")));
+}
+
+TEST(ScriptFunctions, ReshapeRefusesAnotherNumberOfElements) {
+    EXPECT_EQ(error_of("let r = reshape(x, [4, 2])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, [4, -1])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, [-1, -1])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, [-2, 3])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, [0, -1])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, [4294967296, 4294967296])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, 6)", kX), "E0441 at 1:20");
+    EXPECT_EQ(error_of("let r = reshape(x, [2.0, 3])", kX), "E0441 at 1:20");
+}
+
+TEST(ScriptFunctions, PermuteReordersAxes) {
+    const Results results = run_text("let r = permute(reshape(x, [1, 2, 3]), [2, 0, -2])", kX);
+    EXPECT_EQ(tensor_in(results, "r").shape(), (Shape{3, 1, 2}));
+    EXPECT_EQ(tensor_in(results, "r").values(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+    EXPECT_EQ(error_of("let r = permute(x, [0, 0])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = permute(x, [0])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = permute(x, [0, 2])", kX), "E0502 at 1:20");
+    EXPECT_EQ(error_of("let r = permute(x, [0, 1, 1])", kX), "E0502 at 1:20");
+}
+
+TEST(ScriptFunctions, MovingToTheSameDeviceSharesStorage) {
+    const Tensor& x = *kX.at("x").as<Tensor>();
+    const Results results = run_text(
+        "let a = x.to_device(\"auto\")\n"
+        "let b = to_device(x, \"auto\", copy=true)\n"
+        "let c = x.to_device(\"auto\", copy=false)\n",
+        kX);
+    EXPECT_TRUE(tensor_in(results, "a").shares_storage_with(x));
+    EXPECT_FALSE(tensor_in(results, "b").shares_storage_with(x));
+    EXPECT_TRUE(tensor_in(results, "c").shares_storage_with(x));
+    EXPECT_EQ(error_of("let r = x.to_device(\"cuda:9\")", kX), "E0601 at 1:21");
+    EXPECT_EQ(error_of("let id = \"cuda:9\"\nlet r = x.to_device(id)", kX), "E0601 at 2:21");
+    EXPECT_EQ(error_of("let r = x.to_device(3)", kX), "E0441 at 1:9");
+}
+
+TEST(ScriptFunctions, DevicesAreListed) {
+    const Results results = run_text(
+        "let devices = compute_devices()\n"
+        "let r = [devices[0].id, devices[0].type, devices[0].name, devices[0].cores,\n"
+        "         devices[0].memory]\n");
+    const auto* first = results.find("devices")->as<List>();
+    ASSERT_NE(first, nullptr);
+    EXPECT_EQ(first->elements.size(), devices().size());
+    EXPECT_EQ(first->elements.back().as<DeviceInfo>()->id, devices().back().id);
+    EXPECT_EQ(error_of("let r = compute_devices()[0].color"), "E0441 at 1:30");
+}
+
+TEST(ScriptFunctions, CastsConvertTensors) {
+    const Results results = run_text("let r = f16(x)\nlet s = x |> i64()", kX);
+    EXPECT_EQ(tensor_in(results, "r").dtype(), DType::Float16);
+    EXPECT_EQ(tensor_in(results, "s").dtype(), DType::Int64);
+    EXPECT_EQ(tensor_in(results, "s").values(), (std::vector<double>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(ScriptFunctions, ElementwiseFunctionsTakeTensors) {
+    const Results results = run_text(
+        "let a = x |> sqrt()\n"
+        "let b = clamp(x, 1, 3.5)\n"
+        "let c = max(x, a)\n"
+        "let d = pow(x, 2.0)\n"
+        "let e = relu(x) |> exp2() |> log2()\n",
+        kX);
+    EXPECT_EQ(tensor_in(results, "a").shape(), (Shape{2, 3}));
+    EXPECT_FLOAT_EQ(float(tensor_in(results, "a").values()[5]), std::sqrt(5.0f));
+    EXPECT_EQ(tensor_in(results, "b").values(), (std::vector<double>{1, 1, 2, 3, 3.5, 3.5}));
+    EXPECT_EQ(tensor_in(results, "c").values(), (std::vector<double>{0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(tensor_in(results, "d").values(), (std::vector<double>{0, 1, 4, 9, 16, 25}));
+    EXPECT_NEAR(tensor_in(results, "e").values()[5], 5, 1e-5);
+}
+
+TEST(ScriptFunctions, ElementwiseFunctionsKeepRankZeroAndViews) {
+    const Results results = run_text(
+        "let s = reshape(split(reshape(x, [6]), 6)[4], []) |> sqrt()\n"
+        "let t = permute(x, [1, 0]) |> abs()\n",
+        kX);
+    EXPECT_EQ(tensor_in(results, "s").rank(), 0);
+    EXPECT_EQ(tensor_in(results, "s").item(), 2);
+    EXPECT_EQ(tensor_in(results, "t").values(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(ScriptFunctions, EveryUnaryFunctionIsAHostFunction) {
+    const Bindings half = {{"x", Tensor::from<double>({1}, {0.5})}};
+#define UNARY(name, op, operand, value)                                     \
+    {                                                                       \
+        const double x = 0.5;                                               \
+        const Results results = run_text("let r = " #name "(x)", half);     \
+        EXPECT_NEAR(tensor_in(results, "r").item(), value, 1e-14) << #name; \
+    }
+#include "quern/lang/functions.def"
+}
+
+TEST(ScriptFunctions, ElementwiseFunctionsRefuseOtherShapes) {
+    const Bindings two = {{"x", counting({2, 3})}, {"y", counting({3, 2})}};
+    EXPECT_EQ(error_of("let r = max(x, y)", two), "E0502 at 1:16");
+    EXPECT_EQ(error_of("let r = max(x, \"a\")", two), "E0441 at 1:16");
+}
+
+}  // namespace
+}  // namespace quern::script

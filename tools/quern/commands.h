@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report.h"
+
+// The four commands behind their options. Each reports errors by throwing or to the reporter; main
+// turns both into the exit status.
+
+namespace quern::command {
+
+struct RunArguments {
+    std::string file;
+    std::vector<std::string> in;
+    std::vector<std::string> arg;
+    std::vector<std::string> out;
+
+    /// `explain` only: operands of which only dtype and shape matter.
+    std::vector<std::string> shape;
+    std::string device;
+    int threads = 0;
+    bool pedantic = false;
+    bool explain = false;
+};
+
+void run(const RunArguments& arguments, Reporter& reporter);
+void explain(const RunArguments& arguments, Reporter& reporter);
+void check(const std::vector<std::string>& files, bool pedantic, Reporter& reporter);
+void list_devices(bool json);
+
+}  // namespace quern::command

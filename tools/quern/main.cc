@@ -1,0 +1,142 @@
+// The command `quern`: options, and exceptions turned into exit statuses.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "commands.h"
+#include "files.h"
+#include "progress.h"
+
+#ifndef QUERN_VERSION
+#define QUERN_VERSION "0.1.0"
+#endif
+
+namespace {
+
+using namespace quern::command;
+
+constexpr int kWrongUse = 2;
+
+/// An option that may be given many times and takes one text each time.
+void add_repeated(CLI::App* command, const std::string& name, std::vector<std::string>& values,
+                  const std::string& form, std::string (*fault)(const std::string&),
+                  const std::string& help) {
+    command->add_option(name, values, help)
+        ->allow_extra_args(false)
+        ->take_all()
+        ->type_name("")
+        ->option_text(form)
+        ->check(CLI::Validator(fault, ""));
+}
+
+void add_inputs(CLI::App* command, RunArguments& arguments) {
+    command->add_option("FILE", arguments.file, "A script")->required()->type_name("");
+    add_repeated(command, "--in", arguments.in, "NAME=PATH", fault_in_file,
+                 "Bind an input to a .npy or .png file, or to the set of tensors of a .npz or "
+                 ".safetensors file");
+    add_repeated(command, "--arg", arguments.arg, "NAME=VALUE", fault_in_number,
+                 "Bind a name to a number, true or false");
+    command->add_option("--device", arguments.device, "Where kernels run that name no device")
+        ->type_name("")
+        ->option_text("ID");
+    command->add_option("--threads", arguments.threads, "Threads of the interpreter; 0: one a core")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("")
+        ->option_text("N");
+}
+
+/// The flags that go to the reporter and to checks.
+struct Flags {
+    bool json = false;
+    bool pedantic = false;
+};
+
+void add_flags(CLI::App* command, Flags& flags) {
+    command->add_flag("--json", flags.json, "Write diagnostics as JSON on standard output");
+    command->add_flag("--pedantic", flags.pedantic,
+                      "Refuse what older texts are allowed with a warning");
+}
+
+int report(Reporter& reporter, const std::function<void()>& work) {
+    const auto before = quern::set_warning_handler(
+        [&](const quern::Diagnostic& diagnostic) { reporter.add(diagnostic); });
+    try {
+        work();
+    } catch (const quern::KernelError& error) {
+        reporter.add(error.diagnostics());
+    } catch (const std::bad_alloc&) {
+        reporter.add_error("out of memory");
+    } catch (const std::exception& error) {
+        reporter.add_error(error.what());
+    }
+    clear_progress();
+    quern::set_warning_handler(before);
+    return reporter.finish();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app("Runs, checks and explains scripts in Quern's kernel language.", "quern");
+    app.set_version_flag("--version", "quern " QUERN_VERSION);
+    app.require_subcommand(1);
+    app.footer("Example: quern run matmul.quern --in A=a.npy --in B=b.npy --out C=c.npy");
+
+    RunArguments arguments;
+    Flags flags;
+    std::vector<std::string> files;
+
+    CLI::App* const run_command = app.add_subcommand("run", "Run a script");
+    add_inputs(run_command, arguments);
+    add_repeated(run_command, "--out", arguments.out, "NAME=PATH", fault_in_file,
+                 "Write a top-level result to a file; without it results are printed");
+    add_flags(run_command, flags);
+    run_command->add_flag("--explain", arguments.explain, "Explain each kernel before it runs");
+    run_command->footer(
+        "Every --out file is written when the script has ended, and none after an error.\n"
+        "Example: quern run layer_norm.quern --in x=x.npy --in gamma=g.npy --in beta=b.npy "
+        "--arg eps=1e-5 --out normalized=y.npy");
+
+    CLI::App* const check_command =
+        app.add_subcommand("check", "Report every diagnostic of scripts");
+    check_command->add_option("FILE", files, "Scripts")->required()->type_name("");
+    add_flags(check_command, flags);
+    check_command->footer("Example: quern check --json softmax.quern");
+
+    CLI::App* const explain_command = app.add_subcommand(
+        "explain", "Say where dimensions come from, what runs in parallel, bytes and operations");
+    add_inputs(explain_command, arguments);
+    add_repeated(
+        explain_command, "--shape", arguments.shape, "NAME=DTYPE[EXTENTS]", fault_in_shape,
+        "Bind an input, or a key of a set as in model.weight=f32[2,3], to zeros of a dtype and "
+        "shape; no kernel runs");
+    add_flags(explain_command, flags);
+    explain_command->footer(
+        "Without an input it says what the text alone tells.\n"
+        "Example: quern explain matmul.quern --shape A=f32[64,32] --shape B=f32[32,8]");
+
+    CLI::App* const devices_command = app.add_subcommand("devices", "List the devices");
+    devices_command->add_flag("--json", flags.json, "Write the list as JSON");
+    devices_command->footer("Example: quern devices --json");
+
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : kWrongUse;
+    }
+
+    arguments.pedantic = flags.pedantic;
+    Reporter reporter({.json = flags.json, .notes = check_command->parsed()});
+    if (devices_command->parsed()) {
+        Reporter text({});
+        return report(text, [&] { list_devices(flags.json); });
+    }
+    return report(reporter, [&] {
+        if (run_command->parsed()) run(arguments, reporter);
+        if (explain_command->parsed()) explain(arguments, reporter);
+        if (check_command->parsed()) check(files, flags.pedantic, reporter);
+    });
+}

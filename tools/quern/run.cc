@@ -1,0 +1,199 @@
+// `quern run` and `quern explain`: bind inputs, run, write or print.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "commands.h"
+#include "files.h"
+#include "progress.h"
+#include "quern/frontend/launch.h"
+#include "quern/lang/parse.h"
+#include "quern/script/script.h"
+
+namespace quern::command {
+namespace {
+
+struct Loaded {
+    std::shared_ptr<const lang::Source> source;
+    script::Signature signature;
+};
+
+Loaded load_script(const RunArguments& arguments) {
+    std::string text = read_text(arguments.file);
+    lang::Diagnostics diagnostics(text, arguments.file);
+    lang::ParseOptions options;
+    options.file = arguments.file;
+    options.pedantic = arguments.pedantic;
+    Loaded loaded;
+    loaded.source = lang::parse(std::move(text), options, diagnostics);
+    if (!diagnostics.has_errors()) loaded.signature = script::check(*loaded.source, diagnostics);
+    diagnostics.raise();
+    return loaded;
+}
+
+std::vector<std::string> names_of(const std::vector<script::FreeName>& free_names) {
+    std::vector<std::string> names;
+    for (const script::FreeName& name : free_names) names.push_back(name.name);
+    return names;
+}
+
+/// Throws unless `name` is one of those that the option may give.
+void expect_name(const std::string& option, const std::string& what, const std::string& name,
+                 const std::vector<std::string>& known) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) return;
+    std::string list;
+    for (const std::string& candidate : known) list += (list.empty() ? "" : ", ") + candidate;
+    std::string message = fmt::format("[{}] expected the name of {}, got '{}'", option, what, name);
+    message += list.empty() ? "; the script has none" : "; the script has " + list;
+    for (const std::string& near : lang::nearest(name, known)) {
+        message += fmt::format("; did you mean '{}'?", near);
+    }
+    throw ValueError(message);
+}
+
+script::Bindings bindings_of(const RunArguments& arguments, const script::Signature& signature) {
+    std::vector<std::string> inputs = names_of(signature.inputs);
+    for (const script::FreeName& parameter : signature.parameters) inputs.push_back(parameter.name);
+    std::vector<std::string> numbers = inputs;
+    numbers.insert(numbers.end(), signature.kernel_names.begin(), signature.kernel_names.end());
+
+    script::Bindings bindings;
+    const auto bind = [&](const std::string& option, const std::string& name, script::Value value) {
+        if (!bindings.emplace(name, std::move(value)).second) {
+            throw ValueError(
+                fmt::format("[{}] expected one value for '{}', got two", option, name));
+        }
+    };
+    for (const std::string& text : arguments.arg) {
+        const Assignment given = assignment(text);
+        expect_name("--arg", "an input or of a number in a kernel", given.name, numbers);
+        bind("--arg", given.name, *script::parse_number(given.value));
+    }
+    for (const std::string& text : arguments.in) {
+        const Assignment given = assignment(text);
+        expect_name("--in", "an input", given.name, inputs);
+        bind("--in", given.name, read_value(given.value));
+    }
+    std::map<std::string, TensorSet> sets;
+    for (const std::string& text : arguments.shape) {
+        const Assignment given = assignment(text);
+        const std::size_t dot = given.name.find('.');
+        const std::string root = given.name.substr(0, dot);
+        expect_name("--shape", "an input", root, inputs);
+        if (dot == std::string::npos) {
+            bind("--shape", root, zeros(given.value));
+        } else {
+            sets[root].insert_or_assign(given.name.substr(dot + 1), zeros(given.value));
+        }
+    }
+    for (auto& [name, set] : sets) {
+        bind("--shape", name,
+             script::SetView{std::make_shared<const TensorSet>(std::move(set)), ""});
+    }
+    return bindings;
+}
+
+script::RunOptions run_options(const RunArguments& arguments) {
+    script::RunOptions options;
+    options.pedantic = arguments.pedantic;
+    options.progress = show_progress;
+    set_interpreter_threads(arguments.threads);
+    if (!arguments.device.empty()) {
+        set_default_device(arguments.device);
+        options.device = Device(arguments.device);
+    }
+    return options;
+}
+
+std::string explanation(std::string_view kernel, const std::string& text) {
+    std::string line = fmt::format("kernel {}:\n{}", kernel, text);
+    if (line.back() != '\n') line += '\n';
+    return line;
+}
+
+void print_results(const script::Results& results) {
+    const auto print = [](const std::string& name, const script::Value& value) {
+        std::string text = to_string(value);
+        const bool breaks = text.find('\n') != std::string::npos;
+        const std::string line = fmt::format("{} ={}{}\n", name, breaks ? "\n" : " ", text);
+        std::fputs(line.c_str(), stdout);
+    };
+    for (const auto& [name, value] : results.named) print(name, value);
+    if (!results.returned.is_none()) print("returned", results.returned);
+}
+
+}  // namespace
+
+void run(const RunArguments& arguments, Reporter& reporter) {
+    const Loaded loaded = load_script(arguments);
+    std::vector<Assignment> outputs;
+    std::set<std::string> places;
+    for (const std::string& text : arguments.out) {
+        outputs.push_back(assignment(text));
+        const Assignment& output = outputs.back();
+        expect_name("--out", "a top-level result", output.name, loaded.signature.results);
+        expect_writable(output.value);
+        if (!places.insert(output.value).second) {
+            throw ValueError(
+                fmt::format("[--out] expected one result for '{}', got two", output.value));
+        }
+    }
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
+    script::RunOptions options = run_options(arguments);
+    if (arguments.explain) {
+        options.explained = [&](std::string_view kernel, const std::string& text) {
+            FILE* const to = reporter.json() ? stderr : stdout;
+            clear_progress();
+            std::fputs(explanation(kernel, text).c_str(), to);
+            // Before the work begins, for whoever waits at the other end of a pipe.
+            std::fflush(to);
+        };
+    }
+    const script::Results results = script::run(*loaded.source, bindings, options);
+    clear_progress();
+
+    std::vector<std::pair<std::string, const script::Value*>> files;
+    std::vector<std::string> names;
+    for (const Assignment& output : outputs) {
+        const script::Value* value = results.find(output.name);
+        if (value == nullptr) {
+            throw ValueError(fmt::format("[--out] '{}' has no value: the script returned before it",
+                                         output.name));
+        }
+        files.emplace_back(output.value, value);
+        names.push_back(output.name);
+    }
+    write_all(files, names);
+    if (outputs.empty() && !reporter.json()) print_results(results);
+}
+
+void explain(const RunArguments& arguments, Reporter& reporter) {
+    const Loaded loaded = load_script(arguments);
+    const bool text_alone =
+        arguments.in.empty() && arguments.shape.empty() && arguments.arg.empty();
+    FILE* const to = reporter.json() ? stderr : stdout;
+    if (text_alone) {
+        lang::Diagnostics places(loaded.source->text, arguments.file);
+        for (const lang::NodeId id : loaded.signature.kernels) {
+            const auto [line, column] =
+                places.place(loaded.source->nodes[std::size_t(id)].span.begin);
+            const std::string name = fmt::format("in line {}", line);
+            std::fputs(explanation(name, frontend::explain(*loaded.source, id)).c_str(), to);
+        }
+        return;
+    }
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
+    script::RunOptions options = run_options(arguments);
+    options.shapes_only = true;
+    options.explained = [&](std::string_view kernel, const std::string& text) {
+        std::fputs(explanation(kernel, text).c_str(), to);
+    };
+    script::run(*loaded.source, bindings, options);
+}
+
+}  // namespace quern::command
