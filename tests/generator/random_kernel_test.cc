@@ -1,0 +1,39 @@
+#include "tests/generator/random_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include "quern/kernel.h"
+#include "tests/tensor_test.h"
+
+namespace quern::generator {
+namespace {
+
+TEST(RandomKernel, IsTheSameForTheSameSeed) {
+    const RandomKernel a = random_kernel(7), b = random_kernel(7);
+    EXPECT_EQ(a.text, b.text);
+    EXPECT_EQ(a.shape, b.shape);
+    ASSERT_EQ(a.operands.size(), b.operands.size());
+    for (std::size_t i = 0; i < a.operands.size(); ++i) {
+        EXPECT_EQ(a.operands[i].values(), b.operands[i].values());
+    }
+}
+
+TEST(RandomKernel, GivesWhatItsOwnTreeGives) {
+    set_warning_handler([](const Diagnostic&) {});
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        const RandomKernel kernel = random_kernel(seed);
+        SCOPED_TRACE(kernel.text);
+        const Tensor result = Kernel(kernel.text).run(kernel.operands);
+        ASSERT_EQ(result.shape(), kernel.shape);
+        const std::vector<double> values = result.values();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            // The bound is of first order in the rounding; the factor covers the rest.
+            ASSERT_NEAR(values[i], kernel.expected[i].value, 4 * kernel.expected[i].error + 1e-30)
+                << "seed " << seed << ", element " << i;
+        }
+    }
+    set_warning_handler({});
+}
+
+}  // namespace
+}  // namespace quern::generator

@@ -1,0 +1,122 @@
+// Makes random valid kernels and holds the way from text to result against them: the text is
+// printed and parsed again, so is its CIR; the CIR is verified; the result is compared with the
+// generator's own in double, and between one thread and several, and operands that are views and
+// row-major, bit by bit.
+//
+//     fuzz_kernels [COUNT [FIRST_SEED]]
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "quern/device.h"
+#include "quern/error.h"
+#include "quern/frontend/prepare.h"
+#include "quern/ir/parse.h"
+#include "quern/ir/print.h"
+#include "quern/ir/verify.h"
+#include "quern/kernel.h"
+#include "quern/lang/parse.h"
+#include "tests/generator/random_kernel.h"
+
+namespace {
+
+using quern::Tensor;
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+    return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+           (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+}
+
+/// The first thing that is wrong, or nothing.
+std::string check_text(const std::string& text) {
+    quern::lang::Diagnostics diagnostics(text);
+    const auto source = quern::lang::parse(text, {}, diagnostics);
+    if (diagnostics.has_errors()) return to_string(diagnostics.sorted()[0]);
+    const std::string printed = quern::lang::print(source->tree());
+    quern::lang::Diagnostics again(printed);
+    const auto reparsed = quern::lang::parse(printed, {}, again);
+    if (again.has_errors()) return "the printed text: " + to_string(again.sorted()[0]);
+    if (!quern::lang::same(source->tree(), reparsed->tree()))
+        return "printed text has another tree";
+    return {};
+}
+
+std::string check_cir(const quern::generator::RandomKernel& kernel) {
+    quern::lang::Diagnostics diagnostics(kernel.text);
+    const auto source = quern::lang::parse(kernel.text, {}, diagnostics);
+    std::vector<quern::frontend::OperandInfo> infos;
+    for (const Tensor& t : kernel.operands) infos.push_back({t.dtype(), t.shape()});
+    const quern::lang::Tree tree = source->tree();
+    const auto prepared =
+        quern::frontend::prepare(*source, tree.child(tree[tree.root].first, 0), infos, {}, {});
+    const std::string printed = quern::ir::print(prepared->lowered.kernel);
+    std::string error;
+    const auto parsed = quern::ir::parse_ir(printed, error);
+    if (!parsed) return "the printed CIR does not parse: " + error;
+    if (quern::ir::print(*parsed) != printed) return "the CIR does not round-trip:\n" + printed;
+    const auto broken = quern::ir::verify(*parsed);
+    return broken.empty() ? std::string() : "the parsed CIR does not verify: " + broken.front();
+}
+
+std::string check_result(const quern::generator::RandomKernel& kernel) {
+    const quern::Kernel compiled(kernel.text);
+    quern::set_interpreter_threads(1);
+    const Tensor result = compiled.run(kernel.operands);
+    if (result.shape() != kernel.shape) {
+        return "expected shape " + quern::to_string(kernel.shape) + ", got " +
+               quern::to_string(result.shape());
+    }
+    const std::vector<double> values = result.values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto [value, error] = kernel.expected[i];
+        // The bound is of first order; the factor covers the rest.
+        if (std::abs(values[i] - value) <= 4 * error + 1e-30) continue;
+        return "element " + std::to_string(i) + ": expected " + std::to_string(value) + " within " +
+               std::to_string(4 * error) + ", got " + std::to_string(values[i]);
+    }
+    quern::set_interpreter_threads(3);
+    if (!same_bits(result, compiled.run(kernel.operands))) return "three threads give other bits";
+    std::vector<Tensor> rows;
+    for (const Tensor& t : kernel.operands) rows.push_back(t.clone());
+    if (!same_bits(result, compiled.run(rows))) return "row-major operands give other bits";
+    return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const long count = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 500;
+    const long first = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
+    const bool terminal = isatty(STDERR_FILENO) != 0;
+    // Warnings of random kernels say nothing.
+    quern::set_warning_handler([](const quern::Diagnostic&) {});
+    for (long n = 0; n < count; ++n) {
+        if (terminal && n % 50 == 0) std::fprintf(stderr, "\r%ld of %ld", n, count);
+        const auto kernel = quern::generator::random_kernel(std::uint64_t(first + n));
+        std::string wrong;
+        try {
+            wrong = check_text(kernel.text);
+            if (wrong.empty()) wrong = check_cir(kernel);
+            if (wrong.empty()) wrong = check_result(kernel);
+        } catch (const std::exception& error) {
+            wrong = error.what();
+        }
+        if (wrong.empty()) continue;
+        std::fprintf(stderr, "%sseed %ld: %s\n%s", terminal ? "\r" : "", first + n, wrong.c_str(),
+                     kernel.text.c_str());
+        for (const Tensor& t : kernel.operands) {
+            std::fprintf(stderr, "operand %s %s\n", std::string(to_string(t.dtype())).c_str(),
+                         quern::to_string(t.shape()).c_str());
+        }
+        return 1;
+    }
+    std::fprintf(stderr, "%s", terminal ? "\r" : "");
+    std::printf("%ld random kernels: printed, parsed, verified, run, compared\n", count);
+    return 0;
+}
