@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""What QUERN_KERNEL adds to the time of a C++ compilation, for each program of examples/kernels.
+
+The processor time of a translation unit with one checked text, less that of one with the same header
+and none; the least of several runs of each. Usage: compile_time.py [COMPILER...] [--repeat N]
+[--header HEADER --macro MACRO]. Exits with 1 if a target is missed.
+"""
+
+import argparse
+import os
+import pathlib
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MEDIAN_LIMIT_MS = 50
+K14_LIMIT_MS = 120
+
+
+def compile_ms(compiler, source):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([compiler, "-std=c++20", f"-I{ROOT}", "-c", source, "-o", os.devnull], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+
+def measure(compiler, header, macro, repeat, folder):
+    empty = folder / "empty.cc"
+    empty.write_text(f'#include "{header}"\n')
+    sources = {}
+    for kernel in sorted((ROOT / "examples" / "kernels").glob("*.quern")):
+        source = folder / f"{kernel.stem}.cc"
+        source.write_text(f'#include "{header}"\n'
+                          f'const auto text = {macro}(R"quern({kernel.read_text()})quern");\n')
+        sources[kernel.stem] = source
+    base = []
+    times = {name: [] for name in sources}
+    for _ in range(repeat):
+        for name, source in sources.items():
+            base.append(compile_ms(compiler, empty))
+            times[name].append(compile_ms(compiler, source))
+    return min(base), {name: min(values) - min(base) for name, values in times.items()}
+
+
+def processor():
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("compilers", nargs="*")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--header", default="quern/lang/compile_time.h")
+    parser.add_argument("--macro", default="QUERN_CHECKED_TEXT")
+    options = parser.parse_args()
+    compilers = options.compilers or [c for c in ("g++", "clang++-14", "clang++-19") if shutil.which(c)]
+    print(f"machine: {processor()}, {os.cpu_count()} cores; milliseconds of processor time, "
+          f"least of {options.repeat}")
+    missed = False
+    columns = {}
+    for compiler in compilers:
+        with tempfile.TemporaryDirectory() as folder:
+            columns[compiler] = measure(compiler, options.header, options.macro, options.repeat,
+                                        pathlib.Path(folder))
+    names = sorted(columns[compilers[0]][1])
+    print(f"{'program':28}" + "".join(f"{c:>14}" for c in compilers))
+    print(f"{'(header alone)':28}" + "".join(f"{columns[c][0]:14.0f}" for c in compilers))
+    for name in names:
+        print(f"{name:28}" + "".join(f"{columns[c][1][name]:14.1f}" for c in compilers))
+    medians = {c: statistics.median(columns[c][1].values()) for c in compilers}
+    print(f"{'median':28}" + "".join(f"{medians[c]:14.1f}" for c in compilers)
+          + f"   target {MEDIAN_LIMIT_MS}")
+    k14 = next(name for name in names if name.startswith("14"))
+    print(f"{'K14':28}" + "".join(f"{columns[c][1][k14]:14.1f}" for c in compilers)
+          + f"   target {K14_LIMIT_MS}")
+    for c in compilers:
+        missed |= medians[c] > MEDIAN_LIMIT_MS or columns[c][1][k14] > K14_LIMIT_MS
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,9 @@
+// expect: error_in_kernel_text<.*expected_dots_between_the_loop_bounds, 3, 16>
+#include "quern/lang/compile_time.h"
+
+const auto text = QUERN_CHECKED_TEXT(R"(compute(x) {
+    @kernel custom
+    for i in 0 len:
+        out[i] = x[i]
+}
+)");

@@ -1,0 +1,9 @@
+// expect: error_in_kernel_text<.*undefined_name, 4, 18>
+#include "quern/lang/compile_time.h"
+
+const auto text = QUERN_CHECKED_TEXT(R"(compute(x) {
+    @kernel custom
+    for i in 0..len:
+        out[i] = y[i]
+}
+)");
