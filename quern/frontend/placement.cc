@@ -1,10 +1,12 @@
-#include "quern/script/refusal.h"
+#include "quern/frontend/placement.h"
 
 #include <fmt/format.h>
 
-#include "quern/device.h"
+#include <exception>
 
-namespace quern::script {
+#include "quern/support/check.h"
+
+namespace quern::frontend {
 
 std::string refusal(Refused refused, std::string_view what) {
     switch (refused) {
@@ -40,4 +42,58 @@ std::optional<std::string> absent_device(std::string_view id) {
     return fmt::format("expected a device that is here, got \"{}\"", id);
 }
 
-}  // namespace quern::script
+namespace {
+
+[[noreturn]] void refuse(const lang::Source& source, lang::Code code, lang::NodeId at,
+                         std::string message, std::string note = {}) {
+    lang::Diagnostics diagnostics(source.text, source.file);
+    auto entry = diagnostics.add(code, source.nodes[std::size_t(at)].span, std::move(message));
+    if (!note.empty()) entry.note(std::move(note));
+    diagnostics.raise();
+    QUERN_CHECK(false, "an error is raised");
+    std::terminate();
+}
+
+}  // namespace
+
+Device placed(const lang::Source& source, lang::NodeId first_decorator, const Device& otherwise) {
+    const lang::Tree tree = source.tree();
+    Device device = otherwise;
+    for (lang::NodeId d = first_decorator; d >= 0; d = tree[d].next) {
+        if (tree[d].kind != lang::Kind::Decorator) continue;
+        const lang::NodeId name = tree[d].first, argument = tree[name].next;
+        const std::string_view text = tree.text_of(name);
+        if (text == "async") {
+            refuse(source, lang::Code::E0600, name, refusal(Refused::Async, "@async"));
+        }
+        if (text == "device" && argument >= 0) {
+            const bool is_list = tree[argument].kind == lang::Kind::List;
+            if (is_list && tree.child_count(argument) != 1) {
+                refuse(source, lang::Code::E0600, argument,
+                       refusal(Refused::SeveralDevices, "@device"));
+            }
+            const lang::NodeId string = is_list ? tree.child(argument, 0) : argument;
+            const std::string_view quoted = tree.text_of(string);
+            const std::string_view id = quoted.substr(1, quoted.size() - 2);
+            if (auto message = absent_device(id)) {
+                refuse(source, lang::Code::E0601, string, std::move(*message), device_list());
+            }
+            device = Device(id);
+        }
+        if (text == "parallel") {
+            lang::Diagnostics diagnostics(source.text, source.file);
+            diagnostics.add(lang::Code::W0707, tree[name].span,
+                            "there is a single device: the work is not spread");
+            diagnostics.raise();
+        }
+    }
+    return device;
+}
+
+Device placed_compute(const lang::Source& source, lang::NodeId compute, const Device& otherwise) {
+    const lang::Tree tree = source.tree();
+    const Device in_body = placed(source, tree[tree.child(compute, 2)].first, otherwise);
+    return placed(source, tree[tree.child(compute, 1)].first, in_body);
+}
+
+}  // namespace quern::frontend

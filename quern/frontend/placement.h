@@ -4,9 +4,12 @@
 #include <string>
 #include <string_view>
 
-// What a script may ask for that no device here can do.
+#include "quern/device.h"
+#include "quern/lang/parse.h"
 
-namespace quern::script {
+// Where a kernel runs, and what a text may ask for that no device here can do.
+
+namespace quern::frontend {
 
 enum class Refused { Async, Memory, SeveralDevices };
 
@@ -19,4 +22,11 @@ std::optional<std::string> absent_device(std::string_view id);
 /// "the devices here are ..."
 std::string device_list();
 
-}  // namespace quern::script
+/// The device that a list of decorators names, or `otherwise`. Throws KernelError for a device that
+/// is absent (E0601) and for @async and several devices (E0600); warns of @parallel (W0707).
+Device placed(const lang::Source& source, lang::NodeId first_decorator, const Device& otherwise);
+
+/// The device that the decorators of a Compute node name, in its body or, first, in its header.
+Device placed_compute(const lang::Source& source, lang::NodeId compute, const Device& otherwise);
+
+}  // namespace quern::frontend

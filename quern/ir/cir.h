@@ -154,9 +154,9 @@ enum class StmtKind : std::uint8_t {
     Var,         // declares symbol with value
     Assign,      // symbol = value
     Accumulate,  // symbol = op(symbol, value) by the tree of the loops that reduce symbol
-    ArgReduce,   // if value is better than symbol, or index_symbol is negative (nothing was taken yet):
-                 // symbol = value, index_symbol = index. op Less: smaller is better, else larger;
-                 // NaN beats all, and the first one stays
+    ArgReduce,   // if value is better than symbol, or index_symbol is negative (nothing was taken
+                // yet): symbol = value, index_symbol = index. op Less: smaller is better, else
+                // larger; NaN beats all, and the first one stays
     For,    // symbol from value to end by step (a positive constant or extent)
     If,     // value ? body : otherwise
     Alloc,  // buffer of Buffer::shape begins here, elements not written yet

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
-#include "quern/script/refusal.h"
 
 namespace quern::script {
+
+using frontend::absent_device;
+using frontend::device_list;
+using frontend::refusal;
+using frontend::Refused;
 namespace {
 
 /// A chain of pipelines as long as this one calls itself: the host language has no condition that
@@ -56,7 +61,7 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped) {
         decorator = node(decorator).next;
     }
     const Device before = device_;
-    device_ = device_of(decorator, device_);
+    device_ = frontend::placed(source_, decorator, device_);
     Value value = call_pipeline(callee, pipeline->second, given);
     device_ = before;
     return value;

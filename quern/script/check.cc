@@ -7,12 +7,17 @@
 #include <map>
 #include <set>
 
+#include "quern/frontend/placement.h"
 #include "quern/script/functions.h"
 #include "quern/script/numbers.h"
-#include "quern/script/refusal.h"
 #include "quern/script/script.h"
 
 namespace quern::script {
+
+using frontend::absent_device;
+using frontend::device_list;
+using frontend::refusal;
+using frontend::Refused;
 namespace {
 
 using lang::Code;

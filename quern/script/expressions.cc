@@ -2,10 +2,15 @@
 
 #include <limits>
 
+#include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
-#include "quern/script/refusal.h"
 
 namespace quern::script {
+
+using frontend::absent_device;
+using frontend::device_list;
+using frontend::refusal;
+using frontend::Refused;
 
 const Value* Interpreter::lookup(std::string_view name) const {
     if (frame_ != nullptr) {

@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <limits>
 
+#include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
-#include "quern/script/refusal.h"
 
 namespace quern::script {
+
+using frontend::absent_device;
+using frontend::device_list;
+using frontend::refusal;
+using frontend::Refused;
 
 Value Interpreter::call_function(NodeId callee, const Function& function,
                                  const Arguments& arguments) {

@@ -100,8 +100,6 @@ private:
     Tensor operand(NodeId id);
     frontend::Arguments numbers_in(NodeId compute) const;
     void collect_numbers(NodeId id, frontend::Arguments& numbers) const;
-    Device device_of(NodeId first_decorator, const Device& otherwise) const;
-    Device device_at(NodeId string) const;
 
     const lang::Source& source_;
     lang::Tree tree_;

@@ -3,13 +3,18 @@
 
 #include <fmt/format.h>
 
+#include "quern/frontend/placement.h"
 #include "quern/frontend/prepare.h"
 #include "quern/lang/parse.h"
 #include "quern/script/interpreter.h"
-#include "quern/script/refusal.h"
 #include "quern/support/check.h"
 
 namespace quern::script {
+
+using frontend::absent_device;
+using frontend::device_list;
+using frontend::refusal;
+using frontend::Refused;
 namespace {
 
 lang::NodeId find_compute(const lang::Tree& tree) {
@@ -47,8 +52,7 @@ Value Interpreter::compute(NodeId id, std::vector<std::string> then) {
         operands.push_back(operand(o));
     }
     frontend::LaunchOptions launch_options;
-    launch_options.device = device_of(node(child(id, 2)).first, device_);
-    launch_options.device = device_of(node(child(id, 1)).first, launch_options.device);
+    launch_options.device = frontend::placed_compute(source_, id, device_);
     launch_options.then = std::move(then);
     return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
 }
@@ -106,40 +110,6 @@ void Interpreter::collect_numbers(NodeId id, frontend::Arguments& numbers) const
         }
     }
     for (NodeId c = node(id).first; c >= 0; c = node(c).next) collect_numbers(c, numbers);
-}
-
-/// The device that decorators name, or `otherwise`.
-Device Interpreter::device_of(NodeId first_decorator, const Device& otherwise) const {
-    Device device = otherwise;
-    for (NodeId d = first_decorator; d >= 0; d = node(d).next) {
-        if (node(d).kind != Kind::Decorator) continue;
-        const NodeId name = child(d, 0);
-        const NodeId argument = node(name).next;
-        if (text(name) == "async") fail(Code::E0600, name, refusal(Refused::Async, "@async"));
-        if (text(name) == "device" && argument >= 0) {
-            const bool is_list = node(argument).kind == Kind::List;
-            if (is_list && tree_.child_count(argument) != 1) {
-                fail(Code::E0600, argument, refusal(Refused::SeveralDevices, "@device"));
-            }
-            device = device_at(is_list ? child(argument, 0) : argument);
-        }
-        if (text(name) == "parallel") {
-            lang::Diagnostics diagnostics(source_.text, source_.file);
-            diagnostics.add(Code::W0707, node(name).span,
-                            "there is a single device: the work is not spread");
-            diagnostics.raise();
-        }
-    }
-    return device;
-}
-
-Device Interpreter::device_at(NodeId string) const {
-    const std::string quoted = text(string);
-    const std::string id = quoted.substr(1, quoted.size() - 2);
-    if (const auto message = absent_device(id)) {
-        fail(Code::E0601, string, *message, {}, {device_list()});
-    }
-    return Device(id);
 }
 
 Value Interpreter::elementwise(NodeId callee, const Arguments& given) {

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
-#include "quern/script/refusal.h"
 #include "quern/support/check.h"
 
 namespace quern::script {
+
+using frontend::absent_device;
+using frontend::device_list;
+using frontend::refusal;
+using frontend::Refused;
 
 Interpreter::Interpreter(const lang::Source& source, const Signature& signature,
                          const Bindings& bindings, const RunOptions& options)

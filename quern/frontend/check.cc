@@ -1,0 +1,105 @@
+// What the text of a kernel says without operands: their ranks and dtypes are guessed from its
+// uses.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "quern/frontend/prepare.h"
+
+namespace quern::frontend {
+
+namespace {
+
+using lang::Kind;
+using lang::NodeId;
+using lang::Op;
+
+/// What the body's uses of each operand suggest.
+class Uses {
+public:
+    Uses(const lang::Tree& tree, const std::vector<std::string>& names)
+        : tree_(tree), names_(names), types_(names.size()), ranks_(names.size(), -1) {}
+
+    std::vector<semantics::OperandType> of(NodeId body) {
+        // An operand that is never indexed is taken as a matrix.
+        constexpr int kBareRank = 2;
+        walk(body, Place::Value);
+        for (std::size_t i = 0; i < types_.size(); ++i) {
+            types_[i].rank = ranks_[i] < 0 ? kBareRank : ranks_[i];
+        }
+        return types_;
+    }
+
+private:
+    enum class Place { Value, Row, Condition, Subscript };
+
+    void walk(NodeId id, Place place) {
+        const lang::Node& node = tree_[id];
+        if (node.kind == Kind::Index) return index(id, place);
+        if (node.kind == Kind::If) {
+            walk(node.first, Place::Condition);
+            for (NodeId c = tree_[node.first].next; c >= 0; c = tree_[c].next)
+                walk(c, Place::Value);
+            return;
+        }
+        Place inside = Place::Value;
+        if (node.kind == Kind::Call && tree_.text_of(node.first) == "dot") inside = Place::Row;
+        const bool logical =
+            (node.kind == Kind::Binary && (node.op == Op::And || node.op == Op::Or)) ||
+            (node.kind == Kind::Unary && node.op == Op::Not);
+        if (logical) inside = Place::Condition;
+        for (NodeId c = node.first; c >= 0; c = tree_[c].next) walk(c, inside);
+    }
+
+    void index(NodeId id, Place place) {
+        const std::string name = semantics::compact_text(tree_, tree_[id].first);
+        int count = 0, slices = 0;
+        for (NodeId s = tree_[tree_[id].first].next; s >= 0; s = tree_[s].next) {
+            ++count;
+            slices += tree_[s].kind == Kind::Slice;
+            walk(s, Place::Subscript);
+        }
+        // Slices make tiles, which have two axes.
+        const int extra = slices > 0 ? std::max(0, 2 - slices) : place == Place::Row;
+        for (std::size_t i = 0; i < names_.size(); ++i) {
+            if (names_[i] != name) continue;
+            ranks_[i] = std::max(ranks_[i], count + extra);
+            if (place == Place::Condition) types_[i].dtype = DType::Bool;
+            if (place == Place::Subscript) types_[i].dtype = DType::Int64;
+        }
+    }
+
+    const lang::Tree tree_;
+    const std::vector<std::string>& names_;
+    std::vector<semantics::OperandType> types_;
+    std::vector<int> ranks_;
+};
+
+}  // namespace
+
+std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId compute,
+                                             lang::Diagnostics& diagnostics) {
+    static const Arguments none;
+    const lang::Tree tree = source.tree();
+    semantics::Request request{source, compute, {}, none, false, {}, true};
+    std::vector<std::string> names;
+    std::vector<int> declared;
+    for (NodeId o = tree[tree.child(compute, 0)].first; o >= 0; o = tree[o].next) {
+        names.push_back(semantics::operand_name(tree, o));
+        const NodeId dims = tree.child(o, 2);
+        const bool has = dims >= 0 && tree[dims].kind == Kind::Dims;
+        declared.push_back(has ? tree.child_count(dims) : -1);
+    }
+    request.operands = Uses(tree, names).of(tree.child(compute, 3));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (declared[i] >= 0) request.operands[i].rank = declared[i];
+    }
+    return semantics::lower(request, {}, diagnostics);
+}
+
+void check(const lang::Source& source, NodeId compute, lang::Diagnostics& diagnostics) {
+    lower_text(source, compute, diagnostics);
+}
+
+}  // namespace quern::frontend

@@ -1,0 +1,293 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "quern/frontend/prepare.h"
+#include "quern/ir/index.h"
+
+namespace quern::frontend {
+
+namespace {
+
+using ir::ExprId;
+using ir::StmtKind;
+
+/// What one launch does, counted over the loops of its CIR.
+struct Work {
+    double operations = 0;
+    double functions = 0;
+    double points = 1;
+};
+
+/// Counts with loop symbols at their first value: exact for rectangular nests.
+class Counter {
+public:
+    Counter(const ir::Kernel& kernel, const ir::Environment& environment)
+        : kernel_(kernel), environment_(environment) {}
+
+    Work count() {
+        block(kernel_.body, 1);
+        return work_;
+    }
+
+private:
+    void block(const std::vector<ir::Stmt>& body, double times) {
+        for (const ir::Stmt& s : body) {
+            double inside = times;
+            if (s.kind == StmtKind::For) {
+                const std::int64_t begin = number(s.value), end = number(s.end);
+                const std::int64_t step = std::max<std::int64_t>(number(s.step), 1);
+                environment_.symbols[s.symbol] = begin;
+                const double trips = end > begin ? double((end - begin + step - 1) / step) : 0;
+                inside = times * trips;
+                if (s.parallel) work_.points *= trips;
+            } else {
+                expression(s.value, times);
+                if (s.kind == StmtKind::Accumulate) work_.operations += times;
+            }
+            block(s.body, inside);
+            block(s.otherwise, inside);
+        }
+    }
+
+    std::int64_t number(ExprId id) const {
+        return ir::evaluate(kernel_, id, environment_).value_or(0);
+    }
+
+    void expression(ExprId id, double times) {
+        if (!exists(id)) return;
+        const ir::Expr& e = kernel_[id];
+        if (e.kind == ir::ExprKind::Load || e.dtype == DType::Int64) return;
+        if (e.kind == ir::ExprKind::Binary) {
+            const bool power = static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
+            (power ? work_.functions : work_.operations) += times;
+        }
+        if (e.kind == ir::ExprKind::Unary) {
+            const bool sign = static_cast<ir::UnaryOp>(e.op) <= ir::UnaryOp::IsNan;
+            (sign ? work_.operations : work_.functions) += times;
+        }
+        ir::for_each_child(kernel_, id, [&](ExprId child) { expression(child, times); });
+    }
+
+    const ir::Kernel& kernel_;
+    ir::Environment environment_;
+    Work work_;
+};
+
+struct LoopLine {
+    const ir::Stmt* loop;
+    int depth;
+};
+
+void collect_loops(const std::vector<ir::Stmt>& body, int depth, std::vector<LoopLine>& loops) {
+    for (const ir::Stmt& s : body) {
+        if (s.kind == StmtKind::For) loops.push_back({&s, depth});
+        collect_loops(s.body, depth + (s.kind == StmtKind::For), loops);
+        collect_loops(s.otherwise, depth, loops);
+    }
+}
+
+std::string quantity(double value, const char* unit) {
+    static constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+    int p = 0;
+    while (value >= 10000 && p < 5) {
+        value /= 1000;
+        ++p;
+    }
+    // "12.5 MB", "12.5 M operations", "12 operations".
+    const bool is_word = unit[0] == ' ';
+    const std::string_view name = is_word && p == 0 ? unit + 1 : unit;
+    return fmt::format("{:.{}f} {}{}", value, p == 0 ? 0 : 1, kPrefixes[p], name);
+}
+
+class Report {
+public:
+    Report(const lang::Source& source, const semantics::Lowered& lowered)
+        : lowered_(lowered), kernel_(lowered.kernel), places_(source.text, source.file) {}
+
+    std::string text(std::span<const OperandInfo> operands, const semantics::Binding* binding,
+                     std::span<const Shape> shapes) {
+        binding_ = binding;
+        if (binding) environment_ = {binding->dims, shapes, {}, {}};
+        line("kernel", kernel_.kind);
+        for (std::uint32_t i = 0; i < kernel_.operand_count; ++i) {
+            const ir::Buffer& b = kernel_.buffers[i];
+            const std::string shape = binding ? to_string(operands[i].shape) : extents(b);
+            line(i == 0 ? "operands" : "",
+                 fmt::format("{} {}{}{}", b.name, to_string(b.dtype), shape,
+                             b.flat ? ", read by row-major position" : ""));
+        }
+        const ir::Buffer& out = kernel_.buffers[kernel_.output()];
+        line("result", fmt::format("{}{}", to_string(out.dtype),
+                                   binding ? to_string(binding->output) : extents(out)));
+        dimensions();
+        loops();
+        if (kernel_.cooperative) line("one point", "a work-group: tiles or shared variables");
+        if (kernel_.workgroup[0] > 0) {
+            std::string sizes = fmt::format("{}", kernel_.workgroup[0]);
+            for (int i = 1; i < 3 && kernel_.workgroup[i] > 0; ++i) {
+                sizes += fmt::format(" x {}", kernel_.workgroup[i]);
+            }
+            line("work-group", sizes + ", innermost first (a hint; the interpreter has none)");
+        }
+        if (binding) traffic(operands);
+        return text_;
+    }
+
+private:
+    void line(std::string_view head, std::string_view tail) {
+        text_ += fmt::format("{:<11} {}\n", head, tail);
+    }
+
+    std::string extents(const ir::Buffer& buffer) const {
+        std::string text = "[";
+        for (const ExprId e : buffer.shape) {
+            if (text.size() > 1) text += ", ";
+            const ir::Expr& node = kernel_[e];
+            if (node.kind == ir::ExprKind::Extent) {
+                text += name_of_axis(e);
+            } else {
+                text += semantics::describe(kernel_, e);
+            }
+        }
+        return text + "]";
+    }
+
+    /// The dim that constraints equate an operand's extent with, over other extents too; else the
+    /// first thing that one does.
+    std::string name_of_axis(ExprId extent) const {
+        std::vector<ExprId> equal = {extent};
+        for (std::size_t at = 0; at < equal.size(); ++at) {
+            for (const ir::Constraint& c : kernel_.constraints) {
+                if (c.right != equal[at] && c.left != equal[at]) continue;
+                const ExprId other = c.right == equal[at] ? c.left : c.right;
+                if (kernel_[other].kind == ir::ExprKind::Dim)
+                    return semantics::describe(kernel_, other);
+                if (std::find(equal.begin(), equal.end(), other) == equal.end())
+                    equal.push_back(other);
+            }
+        }
+        return equal.size() > 1 ? semantics::describe(kernel_, equal[1]) : "?";
+    }
+
+    std::string with_value(ExprId id) const {
+        const std::string name = kernel_[id].kind == ir::ExprKind::Extent
+                                     ? name_of_axis(id)
+                                     : semantics::describe(kernel_, id);
+        if (!binding_ || kernel_.is_constant(id)) return name;
+        const auto value = ir::evaluate(kernel_, id, environment_);
+        return value ? fmt::format("{} = {}", name, *value) : name;
+    }
+
+    void dimensions() {
+        bool first = true;
+        for (std::size_t d = 0; d < kernel_.dims.size(); ++d) {
+            std::vector<std::string> reasons;
+            for (const ir::Constraint& c : kernel_.constraints) {
+                for (const auto& [side, other] : {std::pair{c.left, c.right}, {c.right, c.left}}) {
+                    const ir::Affine form = ir::linear(kernel_, side);
+                    const bool here =
+                        std::any_of(form.terms.begin(), form.terms.end(), [&](const ir::Term& t) {
+                            return kernel_[t.atom].kind == ir::ExprKind::Dim &&
+                                   kernel_[t.atom].a == d;
+                        });
+                    if (!here) continue;
+                    const int at = places_.place(c.span.begin).first;
+                    reasons.push_back(fmt::format("{} ({}, line {})",
+                                                  semantics::describe(kernel_, other),
+                                                  semantics::to_string(c.rule), at));
+                }
+            }
+            if (reasons.empty()) continue;
+            const std::string value =
+                binding_ ? fmt::format("{} = {}", kernel_.dims[d].name, binding_->dims[d])
+                         : kernel_.dims[d].name;
+            line(first ? "dimensions" : "",
+                 fmt::format("{}, from {}", value, fmt::join(reasons, "; ")));
+            first = false;
+        }
+    }
+
+    void loops() {
+        std::vector<LoopLine> list;
+        collect_loops(kernel_.body, 0, list);
+        std::string parallel;
+        for (const LoopLine& l : list) {
+            if (!l.loop->parallel) continue;
+            parallel += fmt::format("{}{} in {}", parallel.empty() ? "" : ", ",
+                                    kernel_.symbols[l.loop->symbol].name, range(*l.loop));
+        }
+        line("parallel",
+             parallel.empty() ? "nothing: one point" : parallel + ", on the interpreter's threads");
+        bool first = true;
+        for (const LoopLine& l : list) {
+            if (l.loop->parallel) continue;
+            const Span where = l.loop->span;
+            if (where.length == 0) continue;
+            std::string reduces;
+            for (const ir::SymbolId v : l.loop->reduces) reduces += " " + kernel_.symbols[v].name;
+            line(first ? "in order" : "",
+                 fmt::format("{:>{}}{} in {}{}", "", 2 * l.depth,
+                             kernel_.symbols[l.loop->symbol].name, range(*l.loop),
+                             reduces.empty() ? "" : ", reduces" + reduces));
+            first = false;
+        }
+    }
+
+    std::string range(const ir::Stmt& loop) const {
+        std::string text =
+            fmt::format("{}..{}", semantics::describe(kernel_, loop.value), with_value(loop.end));
+        if (!kernel_.is_constant(loop.step, 1)) {
+            text += fmt::format(" step {}", semantics::describe(kernel_, loop.step));
+        }
+        return text;
+    }
+
+    void traffic(std::span<const OperandInfo> operands) {
+        double read = 0;
+        for (const OperandInfo& o : operands) {
+            read += double(element_count(o.shape)) * double(size_of(o.dtype));
+        }
+        const ir::Buffer& out = kernel_.buffers[kernel_.output()];
+        const double written = double(element_count(binding_->output)) * double(size_of(out.dtype));
+        line("bytes", fmt::format("{} read, {} written, each element once", quantity(read, "B"),
+                                  quantity(written, "B")));
+        const Work work = Counter(kernel_, environment_).count();
+        line("operations",
+             fmt::format("{}, {}, {:.2f} per byte, over {}",
+                         quantity(work.operations, " arithmetic"),
+                         quantity(work.functions, " function calls"),
+                         (work.operations + work.functions) / std::max(read + written, 1.0),
+                         quantity(work.points, " points")));
+    }
+
+    using Span = lang::Span;
+    const semantics::Lowered& lowered_;
+    const ir::Kernel& kernel_;
+    lang::Diagnostics places_;
+    const semantics::Binding* binding_ = nullptr;
+    ir::Environment environment_;
+    std::string text_;
+};
+
+}  // namespace
+
+std::string explain(const lang::Source& source, lang::NodeId compute,
+                    std::span<const OperandInfo> operands, const Arguments& arguments,
+                    const LaunchOptions& options) {
+    const auto prepared = prepare(source, compute, operands, arguments, options);
+    const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
+    const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
+    return Report(source, prepared->lowered).text(operands, &binding, shapes);
+}
+
+std::string explain(const lang::Source& source, lang::NodeId compute) {
+    lang::Diagnostics diagnostics(source.text, source.file);
+    const auto lowered = lower_text(source, compute, diagnostics);
+    diagnostics.raise();
+    return Report(source, *lowered).text({}, nullptr, {});
+}
+
+}  // namespace quern::frontend

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quern/device.h"
+#include "quern/lang/parse.h"
+#include "quern/semantics/request.h"
+#include "quern/tensor.h"
+
+// The way from a `compute` of a checked text to its result. The host language, compute() and
+// QUERN_KERNEL all go through it.
+
+namespace quern::frontend {
+
+using semantics::Arguments;
+using semantics::Number;
+
+struct LaunchOptions {
+    Device device;
+
+    /// Refuse what is otherwise accepted with a warning (E0303, E0412).
+    bool pedantic = false;
+
+    /// Names of unary kernel functions applied to the result in the same launch: `|> sqrt()`.
+    std::vector<std::string> then;
+
+    /// Called now and then, from the launching thread, with the part of the work that is done.
+    std::function<void(double)> progress;
+};
+
+/// Runs the Compute node `compute` of `source` on operands given in the order of its operand list.
+/// Throws KernelError with every diagnostic before any work if it does not check, and with the line
+/// that failed if it fails while it runs. Warnings and notes go to the handler.
+Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
+              const Arguments& arguments = {}, const LaunchOptions& options = {});
+
+/// What is known of an operand without its elements.
+struct OperandInfo {
+    DType dtype = DType::Float32;
+    Shape shape;
+};
+
+/// Checks the Compute node for operands of these dtypes and shapes and says, for each dimension,
+/// where its value came from, which loops run in parallel and on what, bytes moved and operations
+/// done. Throws KernelError as `launch` does.
+std::string explain(const lang::Source& source, lang::NodeId compute,
+                    std::span<const OperandInfo> operands, const Arguments& arguments = {},
+                    const LaunchOptions& options = {});
+
+/// The same without operands: what the text alone says. Dimensions and parallel loops are named,
+/// numbers are left out.
+std::string explain(const lang::Source& source, lang::NodeId compute);
+
+/// Checks the Compute node as far as the text alone allows, assuming float32 operands of the ranks
+/// that the body uses; adds what is wrong to `diagnostics`.
+void check(const lang::Source& source, lang::NodeId compute, lang::Diagnostics& diagnostics);
+
+}  // namespace quern::frontend

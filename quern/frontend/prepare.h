@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quern/frontend/launch.h"
+#include "quern/interpret/interpret.h"
+#include "quern/semantics/bind.h"
+#include "quern/semantics/request.h"
+
+namespace quern::frontend {
+
+/// A Compute node made ready for operands of given dtypes and ranks.
+struct Prepared {
+    semantics::Lowered lowered;
+    interpret::Program program;
+};
+
+/// Lowers, verifies and prepares, or takes what an equal call made before. Throws KernelError.
+/// Thread-safe.
+std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId compute,
+                                        std::span<const OperandInfo> operands,
+                                        const Arguments& arguments, const LaunchOptions& options);
+
+/// The shapes that binding sees: a flat operand has one axis. Throws KernelError with E0502 if flat
+/// operands differ in shape.
+std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prepared,
+                                std::span<const OperandInfo> operands);
+
+/// Binds, or throws KernelError.
+semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& prepared,
+                                 std::span<const Shape> shapes);
+
+/// Lowers what the text alone says: float32 operands of the ranks that the body uses, bool where
+/// one is a condition, int64 where one is an index; free names are scalars.
+std::optional<semantics::Lowered> lower_text(const lang::Source& source, lang::NodeId compute,
+                                             lang::Diagnostics& diagnostics);
+
+}  // namespace quern::frontend

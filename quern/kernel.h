@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "quern/error.h"
+#include "quern/tensor.h"
+
+namespace quern {
+
+/// A number bound by name to a kernel: a scalar such as `eps`, or a dimension.
+struct Argument {
+    std::string name;
+    std::variant<std::int64_t, double, bool> value;
+};
+
+/// Binds a number by name. T is bool, an integer or a floating type.
+template <class T>
+Argument arg(std::string name, T value) {
+    static_assert(std::is_arithmetic_v<T>, "arg() binds a number or a bool");
+    if constexpr (std::is_same_v<T, bool>) {
+        return {std::move(name), value};
+    } else if constexpr (std::is_integral_v<T>) {
+        return {std::move(name), static_cast<std::int64_t>(value)};
+    } else {
+        return {std::move(name), static_cast<double>(value)};
+    }
+}
+
+/// How a text is read.
+struct KernelOptions {
+    /// The name of the text in diagnostics; "<kernel>" if empty.
+    std::string file;
+
+    /// Refuse what is accepted with a warning for the sake of older texts (E0303, E0412).
+    bool pedantic = false;
+};
+
+/// A kernel of the language of docs/language.md: one `compute(...) { ... }`, perhaps behind
+/// `let name =` and before pipes of unary functions.
+///
+/// The text is parsed and checked once. For each combination of operand dtypes and ranks the kernel
+/// is made once and kept; extents are free. Copies share all of it. Thread-safe.
+class Kernel {
+public:
+    /// Throws KernelError with every error of the text.
+    explicit Kernel(std::string text, const KernelOptions& options = {});
+
+    /// Runs it: tensors by position, arg() by name, in any order.
+    ///
+    /// Throws KernelError before any work if operands and text do not fit, and with the kernel's
+    /// line if it fails while it runs.
+    template <class... Inputs>
+    Tensor operator()(const Inputs&... inputs) const {
+        std::vector<Tensor> operands;
+        std::vector<Argument> arguments;
+        (sort(inputs, operands, arguments), ...);
+        return run(operands, arguments);
+    }
+
+    /// The same for operands and arguments that are counted at run time.
+    Tensor run(std::span<const Tensor> operands, std::span<const Argument> arguments = {}) const;
+
+    /// The same kernel on a device.
+    Kernel on(const Device& device) const;
+
+    /// The same kernel, returning a future. Throws DeviceError with E0600: the interpreter runs
+    /// kernels while the caller waits.
+    Kernel async() const;
+
+    /// Says what the text means: where each dimension gets its value, which loops run in parallel.
+    std::string explain() const;
+
+    /// The same with numbers for operands like these: bytes moved and operations done too.
+    std::string explain(std::span<const Tensor> operands,
+                        std::span<const Argument> arguments = {}) const;
+
+    /// The names by which the body sees its operands, in order.
+    const std::vector<std::string>& operand_names() const noexcept;
+    const std::string& text() const noexcept;
+
+private:
+    static void sort(const Tensor& tensor, std::vector<Tensor>& operands, std::vector<Argument>&) {
+        operands.push_back(tensor);
+    }
+    static void sort(const Argument& argument, std::vector<Tensor>&,
+                     std::vector<Argument>& arguments) {
+        arguments.push_back(argument);
+    }
+
+    struct Body;
+    std::shared_ptr<const Body> body_;
+    Device device_;
+};
+
+/// Runs a kernel text once: `compute(R"(compute(A, B) { ... })", a, b, arg("eps", 1e-5))`.
+/// Texts that were used lately stay parsed. Throws as Kernel does.
+template <class... Inputs>
+Tensor compute(std::string_view text, const Inputs&... inputs);
+
+namespace detail {
+/// The kernel of a text, parsed now or lately.
+Kernel kernel_of(std::string_view text);
+}  // namespace detail
+
+template <class... Inputs>
+Tensor compute(std::string_view text, const Inputs&... inputs) {
+    return detail::kernel_of(text)(inputs...);
+}
+
+}  // namespace quern

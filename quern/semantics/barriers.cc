@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/semantics/lowering.h"
+
+// Barriers: that all lanes of a work-group reach them, and that they stand between the uses of a
+// shared variable by different lanes. The inner loops of one point are what its lanes share out.
+
+namespace quern::semantics {
+
+using ir::ExprKind;
+using ir::StmtKind;
+
+namespace {
+
+/// One use of a shared variable since the last barrier.
+struct SharedUse {
+    BufferId buffer = 0;
+    bool writes = false;
+    std::vector<ExprId> index;
+    const ir::Stmt* loop = nullptr;
+    Span span;
+};
+
+class Barriers {
+public:
+    Barriers(ir::Kernel& kernel, lang::Diagnostics& diagnostics)
+        : kernel_(kernel), diagnostics_(diagnostics) {}
+
+    void block(const std::vector<ir::Stmt>& body, bool diverges) {
+        for (const ir::Stmt& s : body) statement(s, diverges);
+    }
+
+private:
+    /// The same for every lane: no element and no var decides it.
+    bool uniform(ExprId id) const {
+        if (!exists(id)) return true;
+        const ir::Expr& e = kernel_[id];
+        if (e.kind == ExprKind::Load) return false;
+        if (e.kind == ExprKind::Symbol) return kernel_.symbols[e.a].kind == ir::SymbolKind::Loop;
+        bool all = true;
+        ir::for_each_child(kernel_, id, [&](ExprId child) { all = all && uniform(child); });
+        return all;
+    }
+
+    void statement(const ir::Stmt& s, bool diverges) {
+        for (const ExprId e : {s.value, s.end, s.step, s.index}) read(e);
+        for (const ExprId e : s.indices) read(e);
+        switch (s.kind) {
+            case StmtKind::Barrier:
+                if (diverges) {
+                    diagnostics_
+                        .add(Code::E0512, s.span,
+                             "a barrier that only some of the work-group may reach")
+                        .help(
+                            "move barrier() to where no element and no var decides whether it is "
+                            "reached");
+                }
+                uses_.clear();
+                break;
+            case StmtKind::Store:
+                if (kernel_.buffers[s.buffer].kind == ir::BufferKind::Shared) {
+                    use({s.buffer, true, s.indices, innermost(), s.span});
+                }
+                break;
+            case StmtKind::If: {
+                const bool some = diverges || !uniform(s.value);
+                const std::vector<SharedUse> before = uses_;
+                block(s.body, some);
+                std::vector<SharedUse> after = uses_;
+                uses_ = before;
+                block(s.otherwise, some);
+                uses_.insert(uses_.end(), after.begin(), after.end());
+                break;
+            }
+            case StmtKind::For: {
+                // Twice, so that what the end of an iteration leaves meets the next one's
+                // beginning.
+                const bool some = diverges || !uniform(s.value) || !uniform(s.end);
+                loops_.push_back(&s);
+                block(s.body, some);
+                if (!s.parallel) block(s.body, some);
+                loops_.pop_back();
+                break;
+            }
+            default:
+                break;
+        }
+    }
+
+    const ir::Stmt* innermost() const {
+        return loops_.empty() || loops_.back()->parallel ? nullptr : loops_.back();
+    }
+
+    void read(ExprId id) {
+        if (!exists(id)) return;
+        const ir::Expr e = kernel_[id];
+        if (e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Shared) {
+            SharedUse load{e.a, false, {}, innermost(), e.span};
+            for (int p = 0; p < e.count; ++p) load.index.push_back(kernel_.index_of(e, p));
+            use(std::move(load));
+        }
+        ir::for_each_child(kernel_, id, [&](ExprId child) { read(child); });
+    }
+
+    /// Whether lanes that differ may touch one element. Outer loops are taken to be at one
+    /// iteration.
+    bool meet(const SharedUse& a, const SharedUse& b) {
+        const bool together = a.loop == b.loop;
+        for (std::size_t p = 0; p < a.index.size(); ++p) {
+            const ir::Affine gap =
+                ir::affine_of(kernel_, kernel_.binary(ir::BinaryOp::Sub, b.index[p], a.index[p]));
+            if (!gap.is_constant()) continue;
+            std::int64_t coefficient = 0;
+            if (together && a.loop) {
+                const ExprId lane = kernel_.symbol(a.loop->symbol);
+                for (const ir::Term& term : ir::affine_of(kernel_, a.index[p]).terms) {
+                    if (term.atom == lane) coefficient = term.coefficient;
+                }
+            } else if (!together) {
+                continue;
+            }
+            if (gap.constant == 0 && coefficient != 0) return false;
+            if (gap.constant != 0 && (coefficient == 0 || gap.constant % coefficient != 0))
+                return false;
+        }
+        // What every lane does at one element is its own.
+        return !(together && a.index == b.index);
+    }
+
+    void use(SharedUse now) {
+        for (const SharedUse& then : uses_) {
+            if (then.buffer != now.buffer || !(then.writes || now.writes) || !meet(then, now))
+                continue;
+            if (!reported_.insert(now.buffer).second) break;
+            diagnostics_
+                .add(Code::E0513, now.span,
+                     fmt::format("shared '{}' is {} before a barrier",
+                                 kernel_.buffers[now.buffer].name, now.writes ? "written" : "read"))
+                .note_at(then.span, then.writes ? "it is written here" : "it is read here")
+                .help("put barrier() between the two");
+            break;
+        }
+        const bool known = std::any_of(uses_.begin(), uses_.end(), [&](const SharedUse& other) {
+            return other.buffer == now.buffer && other.writes == now.writes &&
+                   other.loop == now.loop && other.index == now.index;
+        });
+        if (!known) uses_.push_back(std::move(now));
+    }
+
+    ir::Kernel& kernel_;
+    lang::Diagnostics& diagnostics_;
+    std::vector<SharedUse> uses_;
+    std::vector<const ir::Stmt*> loops_;
+    std::set<BufferId> reported_;
+};
+
+}  // namespace
+
+void Lowering::check_barriers() {
+    const bool group =
+        kernel_.kind == "fused" && kernel_.workgroup[0] > 0 && kernel_.workgroup[1] == 0;
+    kernel_.cooperative = has_tiles_ || has_shared_ || group || !barriers_.empty();
+    if (!has_tiles_ && !has_shared_ && !group) {
+        for (const Span span : barriers_) {
+            report(Code::W0708, span, "a barrier has no effect where one point is one lane")
+                .help("it orders uses of shared variables and tiles, and there are none");
+        }
+    }
+    if (has_shared_ || !barriers_.empty())
+        Barriers(kernel_, diagnostics_).block(kernel_.body, false);
+}
+
+}  // namespace quern::semantics

@@ -1,0 +1,299 @@
+#include "quern/semantics/bind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/ir/index.h"
+
+namespace quern::semantics {
+
+using ir::ExprId;
+using ir::ExprKind;
+using lang::Code;
+
+std::string_view to_string(ir::Rule rule) {
+    switch (rule) {
+        case ir::Rule::Declared:
+            return "declared";
+        case ir::Rule::BareIndex:
+            return "bare index";
+        case ir::Rule::Slice:
+            return "slice";
+        case ir::Rule::Guard:
+            return "guard";
+        case ir::Rule::Tile:
+            return "tile shape";
+        case ir::Rule::Range:
+            return "largest range in bounds";
+        case ir::Rule::Schema:
+            return "convolution schema";
+        case ir::Rule::Strided:
+            return "strided accesses";
+        case ir::Rule::SameShape:
+            return "same shape";
+    }
+    return "?";
+}
+
+std::string describe(const ir::Kernel& kernel, ExprId id) {
+    const ir::Expr& e = kernel[id];
+    switch (e.kind) {
+        case ExprKind::Dim:
+            return kernel.dims[e.a].name;
+        case ExprKind::Extent:
+            return fmt::format("axis {} of '{}'", e.b, kernel.buffers[e.a].name);
+        case ExprKind::Const:
+            return fmt::format("{}", kernel.integer_value(id));
+        case ExprKind::Binary: {
+            static constexpr std::pair<ir::BinaryOp, const char*> kSigns[] = {
+                {ir::BinaryOp::Add, "+"},      {ir::BinaryOp::Sub, "-"}, {ir::BinaryOp::Mul, "*"},
+                {ir::BinaryOp::FloorDiv, "/"}, {ir::BinaryOp::Div, "/"}, {ir::BinaryOp::Rem, "%"}};
+            const auto op = static_cast<ir::BinaryOp>(e.op);
+            const std::string a = describe(kernel, ExprId{e.a}), b = describe(kernel, ExprId{e.b});
+            for (const auto& [sign, text] : kSigns) {
+                if (sign == op) return fmt::format("({} {} {})", a, text, b);
+            }
+            return fmt::format("{}({}, {})", to_string(op), a, b);
+        }
+        default:
+            return "an expression";
+    }
+}
+
+namespace {
+
+class Solver {
+public:
+    Solver(const Lowered& lowered, std::span<const Shape> shapes, lang::Diagnostics& diagnostics)
+        : kernel_(lowered.kernel), shapes_(shapes), diagnostics_(diagnostics) {
+        binding_.dims.assign(kernel_.dims.size(), ir::kUnknown);
+        binding_.origins.resize(kernel_.dims.size());
+        binding_.sources.assign(kernel_.dims.size(), -1);
+    }
+
+    bool solve() {
+        // Rules in their order; each round may make another constraint solvable.
+        bool progress = true;
+        while (progress) {
+            progress = false;
+            for (int rule = 0; rule <= static_cast<int>(ir::Rule::SameShape) && !progress; ++rule) {
+                for (std::size_t c = 0; c < kernel_.constraints.size() && !progress; ++c) {
+                    if (static_cast<int>(kernel_.constraints[c].rule) == rule)
+                        progress = solve_one(c);
+                }
+            }
+        }
+        for (std::size_t c = 0; c < kernel_.constraints.size(); ++c) check(c);
+        for (std::size_t d = 0; d < binding_.dims.size(); ++d) {
+            if (binding_.dims[d] != ir::kUnknown && binding_.dims[d] < 0) {
+                diagnostics_.add(Code::E0506, kernel_.dims[d].span,
+                                 fmt::format("dimension '{}' is {}, from {}", kernel_.dims[d].name,
+                                             binding_.dims[d], binding_.origins[d]));
+            }
+        }
+        return !diagnostics_.has_errors();
+    }
+
+    ir::Environment environment() const { return {binding_.dims, shapes_, {}, {}}; }
+    std::optional<std::int64_t> value(ExprId id) const {
+        return ir::evaluate(kernel_, id, environment());
+    }
+    Binding& binding() { return binding_; }
+
+private:
+    /// constant + coefficient * dim, the rest known; none if that is not its form.
+    struct Linear {
+        std::int64_t known = 0;
+        std::int64_t coefficient = 0;
+        std::uint32_t dim = 0;
+        bool solvable = true;
+    };
+
+    Linear linear(ExprId id) const {
+        Linear result;
+        const ir::Affine form = ir::linear(kernel_, id);
+        result.known = form.constant;
+        for (const ir::Term& term : form.terms) {
+            if (const auto v = value(term.atom)) {
+                result.known += term.coefficient * *v;
+                continue;
+            }
+            const ir::Expr& atom = kernel_[term.atom];
+            if (atom.kind != ExprKind::Dim || result.coefficient != 0) {
+                result.solvable = false;
+                return result;
+            }
+            result.coefficient = term.coefficient;
+            result.dim = atom.a;
+        }
+        return result;
+    }
+
+    bool solve_one(std::size_t c) {
+        const ir::Constraint& constraint = kernel_.constraints[c];
+        if (std::find(failed_.begin(), failed_.end(), c) != failed_.end()) return false;
+        const Linear left = linear(constraint.left), right = linear(constraint.right);
+        if (!left.solvable || !right.solvable) return false;
+        if ((left.coefficient != 0) == (right.coefficient != 0)) return false;
+        const Linear& unknown = left.coefficient != 0 ? left : right;
+        const Linear& known = left.coefficient != 0 ? right : left;
+        const ExprId from = left.coefficient != 0 ? constraint.right : constraint.left;
+        const ExprId of = left.coefficient != 0 ? constraint.left : constraint.right;
+        const std::int64_t rest = known.known - unknown.known;
+        if (rest % unknown.coefficient != 0) {
+            failed_.push_back(c);
+            diagnostics_.add(
+                constraint.code, constraint.span,
+                fmt::format("{} is {}, so {} = {} has no whole solution for '{}'",
+                            describe(kernel_, from), known.known, describe(kernel_, of),
+                            known.known, kernel_.dims[unknown.dim].name));
+            return false;
+        }
+        binding_.dims[unknown.dim] = rest / unknown.coefficient;
+        binding_.origins[unknown.dim] =
+            kernel_.is_constant(from)
+                ? std::string("the caller")
+                : fmt::format("{} ({})", describe(kernel_, from), to_string(constraint.rule));
+        binding_.sources[unknown.dim] = static_cast<int>(c);
+        return true;
+    }
+
+    void check(std::size_t c) {
+        const ir::Constraint& constraint = kernel_.constraints[c];
+        const auto left = value(constraint.left), right = value(constraint.right);
+        if (!left || !right || *left == *right) return;
+        for (const auto& [side, other, there] :
+             {std::tuple{constraint.left, constraint.right, *right},
+              {constraint.right, constraint.left, *left}}) {
+            if (kernel_[side].kind != ExprKind::Dim) continue;
+            const std::uint32_t dim = kernel_[side].a;
+            const int source = binding_.sources[dim];
+            const ir::Constraint& first = kernel_.constraints[std::size_t(std::max(source, 0))];
+            auto entry = diagnostics_.add(
+                constraint.code, constraint.span,
+                fmt::format("dimension '{}' is {} from {} and {} from {}", kernel_.dims[dim].name,
+                            binding_.dims[dim],
+                            in_place(first.left == side ? first.right : first.left, first.span),
+                            there, in_place(other, constraint.span)));
+            if (source >= 0) entry.note_at(first.span, "it has its value from here");
+            return;
+        }
+        diagnostics_.add(
+            constraint.code, constraint.span,
+            fmt::format("expected {} and {} to be equal ({}), got {} and {}",
+                        describe(kernel_, constraint.left), describe(kernel_, constraint.right),
+                        to_string(constraint.rule), *left, *right));
+    }
+
+    /// "axis 1 of 'A' (line 8, column 25)"; a number that the host bound has no place.
+    std::string in_place(ExprId id, lang::Span span) const {
+        if (kernel_.is_constant(id)) return "the caller";
+        const auto [line, column] = diagnostics_.place(span.begin);
+        return fmt::format("{} (line {}, column {})", describe(kernel_, id), line, column);
+    }
+
+    const ir::Kernel& kernel_;
+    std::span<const Shape> shapes_;
+    lang::Diagnostics& diagnostics_;
+    Binding binding_;
+    std::vector<std::size_t> failed_;
+};
+
+void collect_dims(const ir::Kernel& kernel, ExprId id, std::vector<bool>& used) {
+    if (!exists(id)) return;
+    if (kernel[id].kind == ExprKind::Dim) used[kernel[id].a] = true;
+    ir::for_each_child(kernel, id, [&](ExprId child) { collect_dims(kernel, child, used); });
+}
+
+void collect_dims(const ir::Kernel& kernel, const std::vector<ir::Stmt>& body,
+                  std::vector<bool>& used) {
+    for (const ir::Stmt& s : body) {
+        for (const ExprId e : {s.value, s.end, s.step, s.index}) collect_dims(kernel, e, used);
+        for (const ExprId e : s.indices) collect_dims(kernel, e, used);
+        collect_dims(kernel, s.body, used);
+        collect_dims(kernel, s.otherwise, used);
+    }
+}
+
+}  // namespace
+
+std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shapes,
+                            const Limits& limits, lang::Diagnostics& diagnostics) {
+    const ir::Kernel& kernel = lowered.kernel;
+    Solver solver(lowered, shapes, diagnostics);
+    if (!solver.solve()) return std::nullopt;
+    Binding& binding = solver.binding();
+
+    std::vector<bool> used(kernel.dims.size());
+    collect_dims(kernel, kernel.body, used);
+    for (const ir::Buffer& buffer : kernel.buffers) {
+        for (const ExprId e : buffer.shape) collect_dims(kernel, e, used);
+    }
+    for (std::size_t d = 0; d < used.size(); ++d) {
+        if (binding.dims[d] != ir::kUnknown) continue;
+        if (used[d]) {
+            diagnostics
+                .add(Code::E0503, kernel.dims[d].span,
+                     fmt::format("dimension '{}' has no value", kernel.dims[d].name))
+                .help(fmt::format(
+                    "declare it with an operand's shape, or bind it: arg(\"{}\", value)",
+                    kernel.dims[d].name));
+        }
+    }
+    if (diagnostics.has_errors()) return std::nullopt;
+
+    const ir::Buffer& out = kernel.buffers[kernel.output()];
+    const lang::Span place = kernel.body.empty() ? out.span : kernel.body.front().span;
+    for (const ExprId extent : out.shape) {
+        const auto value = solver.value(extent);
+        if (!value || *value < 0) {
+            diagnostics.add(Code::E0506, place,
+                            value ? fmt::format("an extent of 'out' is {}", *value)
+                                  : std::string("an extent of 'out' is too large"));
+            return std::nullopt;
+        }
+        binding.output.push_back(*value);
+    }
+    // At 8 bytes an element, as the storage of tensors counts.
+    double elements = 8;
+    for (const std::int64_t extent : binding.output) elements *= static_cast<double>(extent);
+    if (elements > 4e18) {
+        diagnostics.add(
+            Code::E0506, place,
+            fmt::format("'out' of shape {} is too large", quern::to_string(binding.output)));
+        return std::nullopt;
+    }
+    for (std::size_t b = kernel.operand_count + 1; b < kernel.buffers.size(); ++b) {
+        const ir::Buffer& buffer = kernel.buffers[b];
+        if (buffer.kind != ir::BufferKind::Shared) continue;
+        double bytes = static_cast<double>(size_of(buffer.dtype));
+        for (const ExprId extent : buffer.shape) {
+            bytes *=
+                static_cast<double>(std::max<std::int64_t>(solver.value(extent).value_or(0), 0));
+        }
+        if (binding.shared_bytes + bytes > static_cast<double>(limits.shared_bytes)) {
+            diagnostics.add(Code::E0610, buffer.span,
+                            fmt::format("shared variables need {} bytes, the device has {}",
+                                        binding.shared_bytes + bytes, limits.shared_bytes));
+            return std::nullopt;
+        }
+        binding.shared_bytes += static_cast<std::int64_t>(bytes);
+    }
+    if (exists(lowered.shared_hint.bytes)) {
+        const auto hint = solver.value(lowered.shared_hint.bytes);
+        if (hint && *hint != binding.shared_bytes) {
+            diagnostics.add(*hint < binding.shared_bytes ? Code::E0312 : Code::W0706,
+                            lowered.shared_hint.span,
+                            fmt::format("@shared says {} bytes, the shared variables take {}",
+                                        *hint, binding.shared_bytes));
+        }
+    }
+    if (diagnostics.has_errors()) return std::nullopt;
+    for (std::int64_t& d : binding.dims) {
+        if (d == ir::kUnknown) d = 0;
+    }
+    return std::move(binding);
+}
+
+}  // namespace quern::semantics

@@ -1,0 +1,192 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/semantics/lowering.h"
+
+// What the finished CIR shows: indices out of bounds, elements that nothing writes, decorators that
+// say something else than the body.
+
+namespace quern::semantics {
+
+using ir::BinaryOp;
+
+void Lowering::check_bounds() {
+    for (const Access& access : accesses_) {
+        if (access.is_store || access.guarded || access.buffer >= kernel_.operand_count) continue;
+        for (std::size_t p = 0; p < access.index.size(); ++p) {
+            if (exists(access.slice_length[p])) continue;
+            // A bare index made the loop's end the extent.
+            const bool bare =
+                std::any_of(access.loops.begin(), access.loops.end(), [&](const LoopScope& loop) {
+                    return loop.from_zero && kernel_.symbol(loop.range.symbol) == access.index[p];
+                });
+            if (bare) continue;
+            const std::string& name = kernel_.buffers[access.buffer].name;
+            const ExprId low = over_loops(access.index[p], access.loops, false);
+            const ExprId high = over_loops(access.index[p], access.loops, true);
+            if (exists(low) && ir::proves_less(kernel_, low, zero())) {
+                report(Code::E0507, access.index_spans[p],
+                       fmt::format("the index of axis {} of '{}' is negative", p, name))
+                    .help("indices count from 0; guard the read with an if");
+                continue;
+            }
+            if (!exists(high)) continue;
+            const ExprId extent = kernel_.extent(access.buffer, std::uint32_t(p));
+            bool outside = ir::proves_at_least(kernel_, high, extent);
+            for (std::size_t c = 0; c < kernel_.constraints.size() && !outside; ++c) {
+                const ir::Constraint constraint = kernel_.constraints[c];
+                if (constraint.right == extent) {
+                    outside = ir::proves_at_least(kernel_, high, constraint.left);
+                } else if (constraint.left == extent) {
+                    outside = ir::proves_at_least(kernel_, high, constraint.right);
+                }
+            }
+            if (outside) {
+                report(Code::E0507, access.index_spans[p],
+                       fmt::format("the index of axis {} of '{}' runs past its end", p, name))
+                    .help("write the window as an inner loop, or declare the dimension");
+            }
+        }
+    }
+}
+
+namespace {
+
+/// What one store writes: all of `out`, or, along one axis, the elements `residue` modulo `modulus`
+/// (or the single one, where it is stored at a constant).
+struct Coverage {
+    bool whole = false;
+    std::tuple<std::size_t, std::int64_t, bool> group;
+    std::int64_t residue = 0;
+};
+
+}  // namespace
+
+void Lowering::check_coverage() {
+    if (is_reduce_) return;
+    const std::vector<ExprId>& shape = kernel_.buffers[kernel_.output()].shape;
+    const auto stores = std::count_if(accesses_.begin(), accesses_.end(),
+                                      [](const Access& access) { return access.is_store; });
+    const auto covers = [&](const Access& store) -> std::optional<Coverage> {
+        Coverage result;
+        result.whole = true;
+        std::set<ExprId> used;
+        for (std::size_t p = 0; p < store.index.size(); ++p) {
+            const ir::Affine form = ir::affine_of(kernel_, store.index[p]);
+            if (form.is_constant() && !exists(store.slice_length[p])) {
+                if (kernel_.is_constant(shape[p], 1)) continue;
+                if (!result.whole || !kernel_.is_constant(shape[p])) return std::nullopt;
+                result = {false, {p, kernel_.integer_value(shape[p]), true}, form.constant};
+                continue;
+            }
+            if (kernel_.is_constant(store.index[p], 0) && store.slice_length[p] == shape[p])
+                continue;
+            const LoopScope* loop = nullptr;
+            std::int64_t coefficient = 0;
+            for (const ir::Term& term : form.terms) {
+                for (const LoopScope& candidate : store.loops) {
+                    if (kernel_.symbol(candidate.range.symbol) != term.atom) continue;
+                    if (loop) return std::nullopt;
+                    loop = &candidate;
+                    coefficient = term.coefficient;
+                }
+            }
+            if (!loop || !used.insert(kernel_.symbol(loop->range.symbol)).second)
+                return std::nullopt;
+            const ExprId low = over_loops(store.index[p], store.loops, false);
+            const ExprId high = over_loops(store.index[p], store.loops, true);
+            if (!exists(low) || !exists(high)) return std::nullopt;
+            const bool from_zero = kernel_.is_constant(low, 0);
+            if (exists(store.slice_length[p])) {
+                const bool gapless = store.slice_length[p] == loop->range.step ||
+                                     (kernel_.is_constant(store.slice_length[p]) &&
+                                      kernel_.is_constant(loop->range.step) &&
+                                      kernel_.integer_value(store.slice_length[p]) >=
+                                          kernel_.integer_value(loop->range.step));
+                if (coefficient != 1 || !from_zero || !gapless) return std::nullopt;
+                continue;
+            }
+            if (!kernel_.is_constant(loop->range.step, 1)) return std::nullopt;
+            if (coefficient == 1 || coefficient == -1) {
+                const ExprId end = simplify(kernel_.binary(BinaryOp::Add, high, one()));
+                const bool reaches = stores == 1 || store.index.size() == 1 || end == shape[p];
+                if (!from_zero || !reaches) return std::nullopt;
+                continue;
+            }
+            const bool strided = result.whole && loop->from_zero && coefficient > 1 &&
+                                 form.terms.size() == 1 && form.constant >= 0 &&
+                                 form.constant < coefficient;
+            if (!strided) return std::nullopt;
+            result = {false, {p, coefficient, false}, form.constant};
+        }
+        return result;
+    };
+    Span place;
+    std::map<std::tuple<std::size_t, std::int64_t, bool>, std::set<std::int64_t>> residues;
+    for (const Access& store : accesses_) {
+        if (!store.is_store) continue;
+        place = store.span;
+        if (store.conditions > 0) continue;
+        const auto found = covers(store);
+        if (!found) continue;
+        if (found->whole) return;
+        auto& seen = residues[found->group];
+        seen.insert(found->residue);
+        if (std::int64_t(seen.size()) == std::get<1>(found->group)) return;
+    }
+    report(Code::N0801, place, "elements of 'out' that the kernel does not write are zero");
+}
+
+void Lowering::check_steps() {
+    for (std::size_t i = 0; i < tile_order_.size() && i < steps_.size(); ++i) {
+        const auto& [name, place] = tile_order_[i];
+        const std::int64_t stated = tile_names_.find(name)->second;
+        if (steps_[i].first == stated) continue;
+        report(Code::E0311, steps_[i].second,
+               fmt::format("expected step {}, as @tile says of '{}', got {}", stated, name,
+                           steps_[i].first))
+            .note_at(place, "stated here");
+    }
+}
+
+void Lowering::check_broadcast() {
+    if (broadcast_ < 0) return;
+    const NodeId operand_node = tree_.child(broadcast_, 1);
+    NodeId axis_node = tree_.child(broadcast_, 2);
+    if (operand_node < 0 || axis_node < 0) return;
+    if (tree_[axis_node].kind == Kind::NamedArg) axis_node = tree_.child(axis_node, 1);
+    const std::string name = compact_text(tree_, operand_node);
+    const auto found = std::find(operand_names_.begin(), operand_names_.end(), name);
+    if (found == operand_names_.end()) {
+        report(Code::E0505, span_of(operand_node), fmt::format("'{}' is not an operand", name));
+        return;
+    }
+    const auto operand = std::uint32_t(found - operand_names_.begin());
+    std::int64_t axis = constant_of(axis_node, "axis");
+    if (axis < -out_rank_ || axis >= out_rank_) {
+        report(Code::E0505, span_of(axis_node),
+               fmt::format("expected an axis of the result, from {} to {}, got {}", -out_rank_,
+                           out_rank_ - 1, axis));
+        return;
+    }
+    if (axis < 0) axis += out_rank_;
+    if (kernel_.buffers[operand].shape.size() != 1) {
+        report(Code::E0505, span_of(operand_node),
+               fmt::format("expected '{}' of rank 1, got rank {}", name,
+                           kernel_.buffers[operand].shape.size()));
+        return;
+    }
+    for (const Access& store : accesses_) {
+        if (!store.is_store || std::int64_t(store.index.size()) <= axis) continue;
+        for (const Access& load : accesses_) {
+            if (load.buffer != operand || load.is_store || load.index.empty()) continue;
+            if (load.index[0] == store.index[std::size_t(axis)]) continue;
+            report(Code::E0505, load.span,
+                   fmt::format("expected '{}' to be indexed as axis {} of 'out' is", name, axis));
+            return;
+        }
+    }
+}
+
+}  // namespace quern::semantics

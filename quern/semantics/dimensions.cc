@@ -1,0 +1,359 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/semantics/lowering.h"
+
+// Named dimensions: the rules of specification section 8 that give them values.
+
+namespace quern::semantics {
+
+using ir::BinaryOp;
+using ir::ExprKind;
+using ir::Rule;
+
+namespace {
+
+bool contains(const ir::Kernel& kernel, ExprId id, ExprKind kind) {
+    if (kernel[id].kind == kind) return true;
+    bool found = false;
+    ir::for_each_child(kernel, id,
+                       [&](ExprId child) { found = found || contains(kernel, child, kind); });
+    return found;
+}
+
+}  // namespace
+
+bool is_fixed(const ir::Kernel& kernel, ExprId id) {
+    return !contains(kernel, id, ExprKind::Symbol) && !contains(kernel, id, ExprKind::Load);
+}
+
+ExprId Lowering::dim_named(const std::string& name, Span span) {
+    std::uint32_t index = 0;
+    while (index < kernel_.dims.size() && kernel_.dims[index].name != name) ++index;
+    if (index == kernel_.dims.size()) kernel_.dims.push_back({name, span});
+    return kernel_.dim(index, span);
+}
+
+ExprId Lowering::extent_expression(NodeId id, bool may_be_opaque) {
+    extent_context_ = true;
+    const Value value = scalar(id, "an extent");
+    extent_context_ = false;
+    if (value.poisoned) return one();
+    if (is_floating(value.dtype) || value.dtype == DType::Bool) {
+        report(Code::E0412, span_of(id),
+               fmt::format("expected an integer as extent, got {}", to_string(value.dtype)));
+        return one();
+    }
+    const ExprId expr = simplify(kernel_.cast(value.expr, DType::Int64));
+    if (!may_be_opaque) return expr;
+    for (const ir::Term& term : ir::affine_of(kernel_, expr).terms) {
+        if (kernel_[term.atom].kind == ExprKind::Dim ||
+            !contains(kernel_, term.atom, ExprKind::Dim) || !is_fixed(kernel_, term.atom)) {
+            continue;
+        }
+        const ExprId opaque = dim_named(compact_text(tree_, id), span_of(id));
+        require(expr, opaque, Rule::Declared, Code::E0501, span_of(id));
+        return opaque;
+    }
+    return expr;
+}
+
+void Lowering::require(ExprId left, ExprId right, Rule rule, Code code, Span span) {
+    if (left == right) return;
+    const bool names_a_dim =
+        contains(kernel_, left, ExprKind::Dim) || contains(kernel_, right, ExprKind::Dim);
+    if (code == Code::E0502 && names_a_dim) code = Code::E0501;
+    if (kernel_.is_constant(left) && kernel_.is_constant(right)) {
+        report(code == Code::E0501 ? Code::E0502 : code, span,
+               fmt::format("expected extents that agree, got {} and {}",
+                           kernel_.integer_value(left), kernel_.integer_value(right)));
+        return;
+    }
+    if (!is_fixed(kernel_, left) || !is_fixed(kernel_, right)) return;
+    for (const ir::Constraint& c : kernel_.constraints) {
+        if ((c.left == left && c.right == right) || (c.left == right && c.right == left)) return;
+    }
+    kernel_.constraints.push_back({left, right, rule, code, span});
+}
+
+void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span span) {
+    const ExprId extent = kernel_.extent(operand, std::uint32_t(axis));
+    bool is_guarded = false, below_number = false;
+    for (const auto& [guarded, limit] : guards_) {
+        if (guarded != index) continue;
+        if (kernel_.is_constant(limit)) below_number = true;
+        if (kernel_[limit].kind != ExprKind::Dim) continue;
+        require(limit, extent, Rule::Guard, Code::E0501, span);
+        is_guarded = true;
+    }
+    if (is_guarded) return;
+    if (kernel_.is_constant(index)) return;
+    const ir::Affine form =
+        is_leaf(index) ? ir::Affine{0, {{index, 1}}} : ir::affine_of(kernel_, index);
+    if (form.terms.size() != 1) return;
+    const auto [atom, coefficient] = form.terms[0];
+    for (const LoopScope& loop : loops_) {
+        if (kernel_.symbol(loop.range.symbol) != atom || !loop.from_zero ||
+            !is_fixed(kernel_, loop.range.end)) {
+            continue;
+        }
+        // Below a number, how far a loop to another number runs says nothing of the operand.
+        if (below_number && kernel_.is_constant(loop.range.end)) continue;
+        if (coefficient == 1 && form.constant == 0) {
+            require(loop.range.end, extent, Rule::BareIndex, Code::E0501, span);
+        } else if (coefficient > 1 && form.constant >= 0 && form.constant < coefficient) {
+            Strided& group = strided_[{operand, axis, loop.range.symbol, coefficient}];
+            group.offsets.insert(form.constant);
+            group.end = loop.range.end;
+            group.span = span;
+        }
+    }
+}
+
+void Lowering::bind_strided() {
+    for (const auto& [key, group] : strided_) {
+        const auto& [operand, axis, symbol, stride] = key;
+        if (std::int64_t(group.offsets.size()) != stride) continue;
+        const ExprId whole =
+            simplify(kernel_.binary(BinaryOp::Mul, kernel_.integer(stride), group.end));
+        require(whole, kernel_.extent(operand, std::uint32_t(axis)), Rule::Strided, Code::E0508,
+                group.span);
+    }
+}
+
+bool Lowering::is_bound(std::uint32_t dim) const {
+    const ExprId atom = const_cast<ir::Kernel&>(kernel_).dim(dim);
+    for (const ir::Constraint& c : kernel_.constraints) {
+        bool linear = false, opaque = false;
+        for (const ExprId side : {c.left, c.right}) {
+            for (const ir::Term& term : ir::linear(kernel_, side).terms) {
+                linear = linear || term.atom == atom;
+                opaque = opaque ||
+                         (c.rule == Rule::Declared && kernel_[term.atom].kind == ExprKind::Binary);
+            }
+        }
+        if (linear && !opaque) return true;
+    }
+    return false;
+}
+
+ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {
+    if (kernel_.is_constant(expr)) return expr;
+    for (const LoopScope& loop : loops) {
+        if (kernel_[expr].kind != ExprKind::Symbol || kernel_[expr].a != loop.range.symbol)
+            continue;
+        const ExprId limit = upper ? loop.range.end : loop.range.begin;
+        if (!kernel_.is_constant(loop.range.step, 1) || !is_fixed(kernel_, limit)) break;
+        return upper ? simplify(kernel_.binary(BinaryOp::Sub, limit, one())) : limit;
+    }
+    if (contains(kernel_, expr, ExprKind::Load)) return ir::kNoExpr;
+    std::vector<ir::LoopRange> ranges;
+    for (const LoopScope& loop : loops) ranges.push_back(loop.range);
+    ExprId bound =
+        upper ? ir::upper_bound(kernel_, expr, ranges) : ir::lower_bound(kernel_, expr, ranges);
+    if (!exists(bound)) {
+        // A remainder is not monotonic, but it stays below its divisor.
+        const ir::Range range = ir::range_of(kernel_, expr, ir::ranges_of(kernel_, ranges));
+        const std::int64_t limit = upper ? range.high : range.low;
+        if (limit != ir::kInfinity && limit != ir::kMinusInfinity) bound = kernel_.integer(limit);
+    }
+    if (!exists(bound) || !is_fixed(kernel_, bound)) return ir::kNoExpr;
+    return bound;
+}
+
+void Lowering::bind_ranges() {
+    std::map<std::uint32_t, std::pair<ExprId, Span>> found;
+    std::map<std::uint32_t, Span> wanted;
+    for (const Access& access : accesses_) {
+        for (const LoopScope& loop : access.loops) {
+            const ir::Expr& end = kernel_[loop.range.end];
+            if (end.kind != ExprKind::Dim || is_bound(end.a)) continue;
+            wanted.emplace(end.a, end.span);
+            if (access.is_store || access.guarded) continue;
+            const std::uint32_t dim = end.a;
+            for (std::size_t p = 0; p < access.index.size(); ++p) {
+                if (exists(access.slice_length[p])) continue;
+                const ExprId symbol = kernel_.symbol(loop.range.symbol);
+                const ir::Affine form = ir::affine_of(kernel_, access.index[p]);
+                const auto term = std::find_if(form.terms.begin(), form.terms.end(),
+                                               [&](const ir::Term& t) { return t.atom == symbol; });
+                if (term == form.terms.end() || term->coefficient <= 0) continue;
+                const ExprId factor = kernel_.integer(term->coefficient);
+                const ExprId rest = simplify(kernel_.binary(
+                    BinaryOp::Sub, access.index[p], kernel_.binary(BinaryOp::Mul, factor, symbol)));
+                const ExprId most = over_loops(rest, access.loops, true);
+                if (!exists(most) || contains(kernel_, most, ExprKind::Load)) continue;
+                // factor * (dim - 1) + most <= extent - 1
+                const ExprId room =
+                    kernel_.binary(BinaryOp::Sub, kernel_.extent(access.buffer, std::uint32_t(p)),
+                                   kernel_.binary(BinaryOp::Add, most, one()));
+                const ExprId largest = simplify(kernel_.binary(
+                    BinaryOp::Add, kernel_.binary(BinaryOp::FloorDiv, room, factor), one()));
+                const auto [it, fresh] =
+                    found.emplace(dim, std::make_pair(largest, access.index_spans[p]));
+                if (!fresh) it->second.first = minimum(it->second.first, largest);
+            }
+        }
+    }
+    for (const auto& [dim, answer] : found) {
+        require(kernel_.dim(dim), answer.first, Rule::Range, Code::E0501, answer.second);
+    }
+    bind_schema();
+    for (const auto& [dim, span] : wanted) {
+        if (is_bound(dim)) continue;
+        const std::string name = kernel_.dims[dim].name;
+        report(Code::E0503, span, fmt::format("dimension '{}' has no value", name))
+            .help(fmt::format("declare it with an operand's shape, compute(x: [{}]), or bind it: "
+                              "arg(\"{}\", value)",
+                              name, name));
+    }
+}
+
+void Lowering::bind_schema() {
+    if (kernel_.kind != "conv2d") return;
+    static constexpr std::array<std::array<const char*, 3>, 2> kAxes = {
+        {{"out_h", "in_h", "kernel_h"}, {"out_w", "in_w", "kernel_w"}}};
+    for (const auto& [out, in, window] : kAxes) {
+        if (!dim_names_.count(out) || !dim_names_.count(in) || !dim_names_.count(window)) continue;
+        const auto integer = [&](const char* name) {
+            const auto it = numbers_.find(name);
+            const auto* value =
+                it == numbers_.end() ? nullptr : std::get_if<std::int64_t>(&it->second);
+            return value ? *value : std::int64_t(std::string_view(name) == "stride");
+        };
+        const ExprId target = dim_named(out, {});
+        const ExprId padded = kernel_.binary(BinaryOp::Add, dim_named(in, {}),
+                                             kernel_.integer(2 * integer("padding")));
+        const ExprId room = kernel_.binary(BinaryOp::Sub, padded, dim_named(window, {}));
+        const std::int64_t stride = integer("stride");
+        if (stride < 1) {
+            report(Code::E0309, span_of(body_),
+                   fmt::format("expected a positive stride, got {}", stride));
+            return;
+        }
+        const ExprId value = kernel_.binary(
+            BinaryOp::Add, kernel_.binary(BinaryOp::FloorDiv, room, kernel_.integer(stride)),
+            one());
+        require(target, value, Rule::Schema, Code::E0501, kernel_[target].span);
+    }
+}
+
+void Lowering::shape_output() {
+    ir::Buffer& out = kernel_.buffers[kernel_.output()];
+    out.shape.clear();
+    for (const auto& candidates : out_candidates_) {
+        ExprId extent = ir::kNoExpr;
+        for (auto [candidate, runs] : candidates) {
+            // A multiple of one extent is 0 by itself when that extent is.
+            const ir::Affine form = ir::affine_of(kernel_, candidate);
+            const bool vanishes = form.constant == 0 && form.terms.size() == 1 &&
+                                  kernel_[form.terms[0].atom].kind != ExprKind::Binary;
+            if (exists(runs) && !vanishes) candidate = kernel_.select(runs, candidate, zero());
+            if (!exists(extent) || ir::proves_at_least(kernel_, candidate, extent)) {
+                extent = candidate;
+            } else if (!ir::proves_at_least(kernel_, extent, candidate)) {
+                extent = kernel_.binary(BinaryOp::Max, extent, candidate);
+            }
+        }
+        kernel_.buffers[kernel_.output()].shape.push_back(exists(extent) ? extent : zero());
+    }
+}
+
+namespace {
+
+using Named = std::vector<std::pair<ExprId, ExprId>>;
+
+ExprId dim_of(const Named& named, ExprId extent) {
+    for (const auto& [known, dim] : named) {
+        if (known == extent) return dim;
+    }
+    return ir::kNoExpr;
+}
+
+/// Extents that constraints equate with a dim, each with the first such dim.
+Named named_extents(const ir::Kernel& kernel) {
+    Named named;
+    for (bool progress = true; progress;) {
+        progress = false;
+        for (const ir::Constraint& c : kernel.constraints) {
+            for (const auto& [side, other] : {std::pair{c.left, c.right}, {c.right, c.left}}) {
+                if (kernel[side].kind != ExprKind::Extent || exists(dim_of(named, side))) continue;
+                const ExprKind kind = kernel[other].kind;
+                const ExprId dim = kind == ExprKind::Dim      ? other
+                                   : kind == ExprKind::Extent ? dim_of(named, other)
+                                                              : ir::kNoExpr;
+                if (!exists(dim)) continue;
+                named.emplace_back(side, dim);
+                progress = true;
+            }
+        }
+    }
+    return named;
+}
+
+/// The node with its operands replaced.
+ExprId rebuilt(ir::Kernel& kernel, const ir::Expr& e, const std::vector<ExprId>& moved) {
+    switch (e.kind) {
+        case ExprKind::Unary:
+            return kernel.unary(static_cast<ir::UnaryOp>(e.op), moved[e.a], e.span);
+        case ExprKind::Binary: {
+            const auto op = static_cast<BinaryOp>(e.op);
+            const ExprId result = kernel.binary(op, moved[e.a], moved[e.b], e.span);
+            // What was the lesser of two names of one extent is one of them.
+            const bool lesser = op == BinaryOp::Min && e.dtype == DType::Int64;
+            return lesser && !contains(kernel, result, ExprKind::Load)
+                       ? ir::simplify(kernel, result)
+                       : result;
+        }
+        case ExprKind::Select:
+            return kernel.select(moved[e.a], moved[e.b], moved[e.c], e.span);
+        case ExprKind::Cast:
+            return kernel.cast(moved[e.a], e.dtype, e.span);
+        default:
+            break;
+    }
+    std::vector<ExprId> indices;
+    for (int p = 0; p < e.count; ++p)
+        indices.push_back(moved[std::uint32_t(kernel.index_of(e, p))]);
+    return kernel.load(e.a, indices, e.span);
+}
+
+}  // namespace
+
+void Lowering::name_extents() {
+    const Named named = named_extents(kernel_);
+    if (named.empty()) return;
+    const std::size_t count = kernel_.exprs.size();
+    std::vector<ExprId> moved(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const ir::Expr e = kernel_.exprs[i];
+        moved[i] = ExprId{i};
+        bool changed = false;
+        ir::for_each_child(kernel_, ExprId{i}, [&](ExprId child) {
+            changed = changed || moved[std::uint32_t(child)] != child;
+        });
+        if (e.kind == ExprKind::Extent) {
+            if (const ExprId dim = dim_of(named, ExprId{i}); exists(dim)) moved[i] = dim;
+        }
+        if (changed) moved[i] = rebuilt(kernel_, e, moved);
+    }
+    const auto move = [&](ExprId& id) {
+        if (exists(id) && std::uint32_t(id) < count) id = moved[std::uint32_t(id)];
+    };
+    const std::function<void(std::vector<ir::Stmt>&)> block = [&](std::vector<ir::Stmt>& body) {
+        for (ir::Stmt& s : body) {
+            for (ExprId* e : {&s.value, &s.end, &s.step, &s.index}) move(*e);
+            for (ExprId& e : s.indices) move(e);
+            block(s.body);
+            block(s.otherwise);
+        }
+    };
+    block(kernel_.body);
+    for (std::size_t b = kernel_.operand_count; b < kernel_.buffers.size(); ++b) {
+        for (ExprId& extent : kernel_.buffers[b].shape) move(extent);
+    }
+    move(result_.shared_hint.bytes);
+}
+
+}  // namespace quern::semantics

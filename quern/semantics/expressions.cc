@@ -1,0 +1,660 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "quern/semantics/lowering.h"
+
+// Names, literals and operators.
+
+namespace quern::semantics {
+
+using ir::BinaryOp;
+using ir::UnaryOp;
+
+Value Lowering::expression(NodeId id) {
+    switch (tree_[id].kind) {
+        case Kind::Int:
+        case Kind::Float:
+            return number(id);
+        case Kind::Name:
+        case Kind::Member:
+            return name(id);
+        case Kind::Unary:
+            return unary(id);
+        case Kind::Binary:
+            return binary(id);
+        case Kind::Call:
+            return call(id);
+        case Kind::Index:
+            return subscript(id);
+        case Kind::Tuple:
+            report(Code::E0415, span_of(id), "expected a single value, got a tuple");
+            return poison(span_of(id));
+        default:
+            report(Code::E0417, span_of(id), "this belongs to the host, not into a kernel");
+            return poison(span_of(id));
+    }
+}
+
+Value Lowering::scalar(NodeId id, std::string_view what) {
+    const Value value = expression(id);
+    return value.poisoned || !value.tile ? value : not_a_scalar(id, value, what);
+}
+
+Value Lowering::not_a_scalar(NodeId id, const Value& value, std::string_view what) {
+    if (value.is_row) {
+        NodeId object = id;
+        int given = 0;
+        if (tree_[id].kind == Kind::Index) {
+            object = tree_[id].first;
+            given = tree_.child_count(id) - 1;
+        }
+        const int rank = static_cast<int>(value.tile->axes.size()) + given;
+        report(
+            Code::E0402, span_of(id),
+            fmt::format(
+                "expected a scalar for {}; {}-D operand '{}' indexed with {} {} gives a row", what,
+                rank, compact_text(tree_, object), given, given == 1 ? "index" : "indices"))
+            .help("give an index for each axis, or reduce the row: dot(a, b), reduce(+, row)");
+    } else {
+        report(Code::E0402, span_of(id),
+               fmt::format("expected a scalar for {}, got a tile of rank {}", what,
+                           value.tile->axes.size()));
+    }
+    return poison(span_of(id));
+}
+
+Value Lowering::number(NodeId id) {
+    const std::string_view text = tree_.text_of(id);
+    if (tree_[id].kind == Kind::Int) {
+        std::int64_t value = 0;
+        std::from_chars(text.data(), text.data() + text.size(), value);
+        return make_scalar(kernel_.integer(value, span_of(id)), span_of(id), true);
+    }
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return make_scalar(kernel_.floating(value, DType::Float32, span_of(id)), span_of(id), true);
+}
+
+Value Lowering::local_value(Local& local, Span span) {
+    switch (local.kind) {
+        case Local::Kind::Loop:
+            return make_scalar(kernel_.symbol(local.symbol, span), span, true);
+        case Local::Kind::Let: {
+            Value value = local.value;
+            value.span = span;
+            return value;
+        }
+        case Local::Kind::Var:
+            if (local.buffer == ir::kNone) {
+                const VarType& type = var_types_[local.declaration];
+                Value value = make_scalar(kernel_.symbol(local.symbol, span), span);
+                value.nominal = type.nominal;
+                value.weak = type.weak;
+                return value;
+            }
+            break;
+        case Local::Kind::Shared:
+            break;
+    }
+    Value value;
+    value.dtype = kernel_.buffers[local.buffer].dtype;
+    value.nominal = value.dtype;
+    if (local.declaration >= 0) {
+        value.nominal = var_types_[local.declaration].nominal;
+        value.weak = var_types_[local.declaration].weak;
+    }
+    value.span = span;
+    auto tile = std::make_shared<Tile>();
+    tile->axes = local.axes;
+    for (std::size_t p = 0; p < local.extents.size(); ++p) {
+        if (local.extents[p] != ir::kNone) tile->axes[p].extent = kernel_.symbol(local.extents[p]);
+    }
+    tile->direct = {local.buffer};
+    tile->at = [this, buffer = local.buffer, span](const std::vector<ExprId>& index) {
+        return kernel_.load(buffer, index, span);
+    };
+    value.tile = tile;
+    return value;
+}
+
+Value Lowering::name(NodeId id) {
+    if (tree_[id].kind == Kind::Name) {
+        const std::string_view text = tree_.text_of(id);
+        for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+            for (auto local = scope->rbegin(); local != scope->rend(); ++local) {
+                if (local->name == text) return local_value(*local, span_of(id));
+            }
+        }
+    }
+    return free_name(id);
+}
+
+Value Lowering::operand_value(std::uint32_t operand, Span span) {
+    const ir::Buffer& buffer = kernel_.buffers[operand];
+    Value value;
+    value.dtype = value.nominal = buffer.dtype;
+    value.span = span;
+    const std::size_t rank = buffer.shape.size();
+    if (rank == 0) {
+        value.expr = kernel_.load(operand, {}, span);
+        return value;
+    }
+    auto tile = std::make_shared<Tile>();
+    tile->is_view = true;
+    const std::size_t shift = axis_loops_.size() > rank ? axis_loops_.size() - rank : 0;
+    std::vector<ExprId> fixed(rank, ir::kNoExpr);
+    for (std::size_t p = 0; p < rank; ++p) {
+        const ExprId extent = kernel_.extent(operand, std::uint32_t(p));
+        tile->axes.push_back({extent, extent});
+        if (axis_loops_.empty() || axis_loops_[p + shift].range.symbol == ir::kNone) continue;
+        fixed[p] = kernel_.symbol(axis_loops_[p + shift].range.symbol);
+        tile->axes[p] = {one(), one()};
+        require(axis_loops_[p + shift].range.end, extent, ir::Rule::SameShape, Code::E0502, span);
+    }
+    tile->at = [this, operand, span, fixed](const std::vector<ExprId>& index) {
+        std::vector<ExprId> own = index;
+        for (std::size_t p = 0; p < own.size(); ++p) {
+            if (exists(fixed[p])) own[p] = fixed[p];
+        }
+        return kernel_.load(operand, own, span);
+    };
+    value.tile = tile;
+    value.is_row = !loops_.empty();
+    return value;
+}
+
+Value Lowering::free_name(NodeId id) {
+    const Span span = span_of(id);
+    const std::string text = compact_text(tree_, id);
+    for (std::size_t i = 0; i < operand_names_.size(); ++i) {
+        if (operand_names_[i] == text) return operand_value(std::uint32_t(i), span);
+    }
+    if (text == "out") {
+        report(Code::E0421, span, "'out' is read as a whole; index it");
+        return poison(span);
+    }
+    if (const auto tile = tile_names_.find(text); tile != tile_names_.end()) {
+        return make_scalar(kernel_.integer(tile->second, span), span, true);
+    }
+    if (dim_names_.count(text)) return make_scalar(dim_named(text, span), span, true);
+    const auto number = numbers_.find(text);
+    const bool plain = tree_[id].kind == Kind::Name;
+    if (plain && text != "inf" && !not_dims_.count(text)) {
+        const bool integer =
+            number == numbers_.end() || std::holds_alternative<std::int64_t>(number->second);
+        if (integer && (extent_context_ || (guard_context_ && number == numbers_.end()))) {
+            if (!extent_context_) guard_names_.insert(text);
+            dim_names_.insert(text);
+            changed_ = true;
+            return make_scalar(dim_named(text, span), span, true);
+        }
+    }
+    if (number != numbers_.end()) {
+        if (const auto* i = std::get_if<std::int64_t>(&number->second)) {
+            return make_scalar(kernel_.integer(*i, span), span, true);
+        }
+        if (const auto* b = std::get_if<bool>(&number->second)) {
+            return make_scalar(kernel_.boolean(*b, span), span);
+        }
+    }
+    if (number != numbers_.end() || (plain && text != "inf" && request_.assume_scalars)) {
+        std::uint32_t index = 0;
+        while (index < kernel_.scalars.size() && kernel_.scalars[index].name != text) ++index;
+        if (index == kernel_.scalars.size())
+            kernel_.scalars.push_back({text, DType::Float64, span});
+        return make_scalar(kernel_.cast(kernel_.scalar(index, span), DType::Float32, span), span,
+                           true);
+    }
+    if (text == "inf") {
+        return make_scalar(
+            kernel_.floating(std::numeric_limits<double>::infinity(), DType::Float32, span), span,
+            true);
+    }
+    auto entry = report(
+        Code::E0411, span,
+        fmt::format("undefined name '{}': not an operand, loop variable, dimension or bound value",
+                    text));
+    std::vector<std::string> known = operand_names_;
+    for (const auto& scope : scopes_) {
+        for (const Local& local : scope) known.push_back(local.name);
+    }
+    if (!operand_names_.empty()) {
+        entry.note(fmt::format("the operands are {}", fmt::join(operand_names_, ", ")));
+    }
+    if (const auto close = lang::nearest(text, known); !close.empty()) {
+        entry.help(fmt::format("did you mean '{}'?", close[0]));
+    }
+    if (plain) {
+        entry.help(fmt::format("bind it: arg(\"{}\", value) in C++, --arg {}=VALUE for a script",
+                               text, text));
+    }
+    return poison(span);
+}
+
+Value Lowering::unary(NodeId id) {
+    const Span span = span_of(id);
+    const NodeId operand = tree_[id].first;
+    if (tree_[id].op == Op::Not) {
+        const Value a = truth(expression(operand), operand);
+        if (a.poisoned) return a;
+        Value result = elementwise(a, DType::Bool, DType::Bool, a.weak, [this, span](ExprId x) {
+            return kernel_.unary(UnaryOp::Not, x, span);
+        });
+        result.span = span;
+        return result;
+    }
+    Value a = expression(operand);
+    if (a.poisoned) return a;
+    if (a.is_row) return scalar(operand, "'-'");
+    return apply_unary(UnaryOp::Neg, false, a, span);
+}
+
+Value Lowering::binary(NodeId id) {
+    const NodeId left = tree_[id].first, right = tree_[left].next;
+    const Span span = span_of(id);
+    const Op op = tree_[id].op;
+    if (op == Op::And || op == Op::Or) return logical(id);
+    const bool guards = guard_context_;
+    if (op < Op::Less || op > Op::NotEqual) guard_context_ = false;
+    contracted_ = ir::kNoExpr;
+    Value a = expression(left);
+    const ExprId contracted = contracted_;
+    Value b = expression(right);
+    guard_context_ = guards;
+    contracted_ = ir::kNoExpr;
+    if (op == Op::Div && exists(contracted)) bind_scale(right, contracted);
+    if (op == Op::MatMul) return contract(a, b, span);
+    if (a.is_row && !a.poisoned) a = scalar(left, "an operator");
+    if (b.is_row && !b.poisoned) b = scalar(right, "an operator");
+    if (a.poisoned || b.poisoned) return poison(span);
+    switch (op) {
+        case Op::Add:
+            return arithmetic(BinaryOp::Add, a, b, span);
+        case Op::Sub:
+            return arithmetic(BinaryOp::Sub, a, b, span);
+        case Op::Mul:
+            return arithmetic(BinaryOp::Mul, a, b, span);
+        case Op::Div:
+            return arithmetic(BinaryOp::Div, a, b, span);
+        case Op::Rem:
+            return arithmetic(BinaryOp::Rem, a, b, span);
+        default:
+            return comparison(op, a, b, span);
+    }
+}
+
+void Lowering::bind_scale(NodeId divisor, ExprId contracted) {
+    // Scores are divided by the root of the width that made them: dot(q, k) / sqrt(head_dim).
+    if (tree_[divisor].kind != Kind::Call || tree_.text_of(tree_[divisor].first) != "sqrt") return;
+    const NodeId width = tree_.child(divisor, 1);
+    const std::string name(tree_.text_of(width));
+    if (tree_[width].kind != Kind::Name || !dim_names_.count(name)) return;
+    require(dim_named(name, span_of(width)), contracted, ir::Rule::Tile, Code::E0501,
+            span_of(width));
+}
+
+Value Lowering::arithmetic(BinaryOp op, Value a, Value b, Span span) {
+    if (a.poisoned || b.poisoned) return poison(span);
+    DType nominal = a.nominal;
+    bool weak = false;
+    if (!unify(a, b, span, nominal, weak)) return poison(span);
+    if (op == BinaryOp::Rem && is_floating(a.dtype)) {
+        report(Code::E0415, span, fmt::format("'%' is for integers, got {}", to_string(a.dtype)))
+            .help("x - floor(x / y) * y is the remainder of floats");
+        return poison(span);
+    }
+    Value result = elementwise2(
+        a, b, a.dtype, nominal, weak, span,
+        [this, op, span](ExprId x, ExprId y) { return kernel_.binary(op, x, y, span); });
+    return result;
+}
+
+Value Lowering::comparison(Op op, Value a, Value b, Span span) {
+    DType nominal = a.nominal;
+    bool weak = false;
+    if (a.dtype == DType::Bool && b.dtype == DType::Bool) {
+        if (op != Op::Equal && op != Op::NotEqual) {
+            a = convert(a, DType::Int64);
+            b = convert(b, DType::Int64);
+        }
+    } else if (!unify(a, b, span, nominal, weak)) {
+        return poison(span);
+    }
+    BinaryOp compare = BinaryOp::Less;
+    switch (op) {
+        case Op::Less:
+        case Op::Greater:
+            compare = BinaryOp::Less;
+            break;
+        case Op::LessEqual:
+        case Op::GreaterEqual:
+            compare = BinaryOp::LessEqual;
+            break;
+        case Op::Equal:
+            compare = BinaryOp::Equal;
+            break;
+        default:
+            compare = BinaryOp::NotEqual;
+            break;
+    }
+    if (op == Op::Greater || op == Op::GreaterEqual) std::swap(a, b);
+    return elementwise2(
+        a, b, DType::Bool, DType::Bool, false, span,
+        [this, compare, span](ExprId x, ExprId y) { return kernel_.binary(compare, x, y, span); });
+}
+
+Value Lowering::truth(const Value& value, NodeId id) {
+    if (value.poisoned || value.dtype == DType::Bool) return value;
+    if (is_floating(value.dtype)) {
+        report(Code::E0405, span_of(id),
+               fmt::format("expected a bool or an integer, got {}", to_string(value.dtype)))
+            .help(fmt::format("compare it: {} != 0.0", compact_text(tree_, id)));
+        return poison(span_of(id));
+    }
+    return elementwise(value, DType::Bool, DType::Bool, false,
+                       [this](ExprId x) { return kernel_.cast(x, DType::Bool, kernel_[x].span); });
+}
+
+Value Lowering::logical(NodeId id) {
+    const NodeId left = tree_[id].first, right = tree_[left].next;
+    const Span span = span_of(id);
+    const BinaryOp op = tree_[id].op == Op::And ? BinaryOp::And : BinaryOp::Or;
+    Value a = truth(expression(left), left);
+    std::vector<ir::Stmt> steps;
+    Value b;
+    {
+        const BlockScope scope(*this, steps);
+        ++guarded_;
+        b = truth(expression(right), right);
+        --guarded_;
+    }
+    if (a.poisoned || b.poisoned) return poison(span);
+    if (a.is_row) a = scalar(left, "'and'");
+    if (b.is_row) b = scalar(right, "'and'");
+    if (a.poisoned || b.poisoned) return poison(span);
+    if (steps.empty() || a.tile || b.tile) {
+        block_->insert(block_->end(), std::make_move_iterator(steps.begin()),
+                       std::make_move_iterator(steps.end()));
+        return elementwise2(
+            a, b, DType::Bool, DType::Bool, false, span,
+            [this, op, span](ExprId x, ExprId y) { return kernel_.binary(op, x, y, span); });
+    }
+    // The right side takes statements of its own, which run only if its value counts.
+    ir::Stmt& var = push(ir::StmtKind::Var, span);
+    const SymbolId symbol = kernel_.add_symbol(ir::SymbolKind::Var, DType::Bool,
+                                               fmt::format("t{}", kernel_.symbols.size()), span);
+    var.symbol = symbol;
+    var.value = a.expr;
+    ir::Stmt choice;
+    choice.kind = ir::StmtKind::If;
+    choice.span = span;
+    choice.value = kernel_.symbol(symbol, span);
+    if (op == BinaryOp::Or) choice.value = kernel_.unary(UnaryOp::Not, choice.value, span);
+    choice.body = std::move(steps);
+    ir::Stmt assign;
+    assign.kind = ir::StmtKind::Assign;
+    assign.span = span;
+    assign.symbol = symbol;
+    assign.value = b.expr;
+    choice.body.push_back(std::move(assign));
+    block_->push_back(std::move(choice));
+    return make_scalar(kernel_.symbol(symbol, span), span);
+}
+
+void Lowering::uses_to_rename(NodeId id, std::string_view name, const Local& local,
+                              std::vector<Span>& uses) const {
+    const lang::Node& node = tree_[id];
+    const bool holds = node.span.begin <= local.span.begin && local.span.end() <= node.span.end();
+    if (node.span.end() <= local.span.begin) return;
+    for (NodeId c = node.first; c >= 0; c = tree_[c].next) {
+        const bool is_subscript = node.kind == Kind::Index && c != node.first;
+        if (tree_[c].kind != Kind::Name || tree_.text_of(c) != name) {
+            uses_to_rename(c, name, local, uses);
+        } else if (!is_subscript && tree_[c].span.begin > local.span.begin) {
+            uses.push_back(tree_[c].span);
+        }
+    }
+    // Behind the block that holds the declaration the name means something else again.
+    if (holds && node.kind == Kind::Block) {
+        std::erase_if(uses, [&](const Span use) { return use.begin >= node.span.end(); });
+    }
+}
+
+Value Lowering::element_index(NodeId id) {
+    // A name in an index means the innermost integer of that name.
+    if (tree_[id].kind == Kind::Name) {
+        const std::string_view text = tree_.text_of(id);
+        Local* skipped = nullptr;
+        for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+            for (auto local = scope->rbegin(); local != scope->rend(); ++local) {
+                if (local->name != text) continue;
+                const Value value = local_value(*local, span_of(id));
+                if (value.poisoned) return value;
+                if (value.tile || is_floating(value.dtype) || value.dtype == DType::Bool) {
+                    if (!skipped) skipped = &*local;
+                    continue;
+                }
+                if (skipped) {
+                    auto entry = report(
+                        request_.pedantic ? Code::E0412 : Code::W0702, span_of(id),
+                        fmt::format(
+                            "as an index, '{}' is the integer of an outer block, not the nearer "
+                            "one of dtype {}",
+                            text, to_string(local_value(*skipped, {}).dtype)));
+                    entry.note_at(skipped->span, "the nearer one is declared here");
+                    entry.help(fmt::format("rename it: '{}_value'", text));
+                    const std::string renamed = fmt::format("{}_value", text);
+                    entry.fix(skipped->span, renamed);
+                    std::vector<Span> uses;
+                    uses_to_rename(body_, text, *skipped, uses);
+                    for (const Span use : uses) entry.fix(use, renamed);
+                }
+                return value;
+            }
+        }
+        if (skipped) {
+            report(Code::E0412, span_of(id),
+                   fmt::format("expected an integer as index, got {}",
+                               to_string(local_value(*skipped, {}).dtype)));
+            return poison(span_of(id));
+        }
+    }
+    Value value = scalar(id, "an index");
+    if (value.poisoned) return value;
+    if (is_floating(value.dtype) || value.dtype == DType::Bool) {
+        report(Code::E0412, span_of(id),
+               fmt::format("expected an integer as index, got {}", to_string(value.dtype)))
+            .help("convert it: i64(x)");
+        return poison(span_of(id));
+    }
+    return value;
+}
+
+Value Lowering::subscript(NodeId id) {
+    const NodeId object = tree_[id].first;
+    const Span span = span_of(id);
+    const std::string text = compact_text(tree_, object);
+    if (tree_[object].kind == Kind::Name) {
+        for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+            for (auto local = scope->rbegin(); local != scope->rend(); ++local) {
+                if (local->name != text) continue;
+                const Value value = local_value(*local, span_of(object));
+                return index_of(id, value, text, ir::kNone);
+            }
+        }
+    }
+    for (std::size_t i = 0; i < operand_names_.size(); ++i) {
+        if (operand_names_[i] == text) {
+            const auto kept = std::move(loops_);
+            loops_.clear();
+            const auto axes = std::move(axis_loops_);
+            axis_loops_.clear();
+            Value value = operand_value(std::uint32_t(i), span_of(object));
+            loops_ = kept;
+            axis_loops_ = axes;
+            return index_of(id, value, text, std::uint32_t(i));
+        }
+    }
+    if (text == "out") {
+        if (out_rank_ < 0) return poison(span);
+        Value value;
+        value.dtype = value.nominal = kernel_.buffers[kernel_.output()].dtype;
+        auto tile = std::make_shared<Tile>();
+        tile->axes.assign(std::size_t(out_rank_), Axis{one(), one()});
+        for (int p = 0; p < out_rank_ && p < int(out_shape_.size()); ++p) {
+            tile->axes[p] = {out_shape_[p], out_shape_[p]};
+        }
+        tile->direct = {kernel_.output()};
+        tile->at = [this, span](const std::vector<ExprId>& index) {
+            return kernel_.load(kernel_.output(), index, span);
+        };
+        value.tile = tile;
+        value.span = span_of(object);
+        return index_of(id, value, text, ir::kNone);
+    }
+    const Value value = expression(object);
+    if (value.poisoned) return value;
+    return index_of(id, value, text, ir::kNone);
+}
+
+Value Lowering::index_of(NodeId id, const Value& object, const std::string& object_name,
+                         std::uint32_t operand) {
+    const Span span = span_of(id);
+    if (object.poisoned) return object;
+    const int rank = object.tile ? static_cast<int>(object.tile->axes.size()) : 0;
+    int position = 0;
+    std::vector<ExprId> fixed(std::size_t(rank), ir::kNoExpr);
+    std::vector<ExprId> steps(std::size_t(rank), one());
+    std::vector<Axis> axes;
+    std::vector<int> free_positions;
+    Access access;
+    access.loops = loops_;
+    access.guarded = guarded_ > 0;
+    access.span = span;
+    bool bad = false, sliced = false, moving = false;
+    for (NodeId s = tree_[tree_[id].first].next; s >= 0; s = tree_[s].next, ++position) {
+        if (position >= rank) {
+            report(Code::E0403, span_of(s),
+                   fmt::format("'{}' has {} {}, got {} indices", object_name, rank,
+                               rank == 1 ? "axis" : "axes", tree_.child_count(id) - 1));
+            return poison(span);
+        }
+        const Axis& whole = object.tile->axes[std::size_t(position)];
+        if (tree_[s].kind != Kind::Slice) {
+            const Value index = element_index(s);
+            if (index.poisoned) {
+                bad = true;
+                continue;
+            }
+            const ExprId at = simplify(kernel_.cast(index.expr, DType::Int64));
+            fixed[std::size_t(position)] = at;
+            moving = moving || changes(at);
+            access.index.push_back(at);
+            access.slice_length.push_back(ir::kNoExpr);
+            access.index_spans.push_back(span_of(s));
+            if (operand != ir::kNone) bind_index(operand, position, at, span_of(s));
+            continue;
+        }
+        sliced = true;
+        has_tiles_ = true;
+        const NodeId begin = tree_[s].first, end = tree_[begin].next, step = tree_[end].next;
+        const bool has_begin = tree_[begin].kind != Kind::Empty;
+        ExprId start = zero(), stop = whole.extent;
+        if (has_begin) {
+            const Value v = element_index(begin);
+            bad = bad || v.poisoned;
+            if (!v.poisoned) start = kernel_.cast(v.expr, DType::Int64);
+        }
+        Axis axis = whole;
+        const bool has_end = tree_[end].kind != Kind::Empty;
+        if (has_end) {
+            const Value v = element_index(end);
+            bad = bad || v.poisoned;
+            if (!v.poisoned) stop = kernel_.cast(v.expr, DType::Int64);
+        }
+        if (step >= 0 && tree_[step].kind != Kind::Empty) {
+            report(Code::E0415, span_of(step), "a slice in a kernel has no step");
+            bad = true;
+        }
+        if (bad) continue;
+        const ExprId length = simplify(kernel_.binary(BinaryOp::Sub, stop, start, span_of(s)));
+        if (has_end && !kernel_.is_constant(length)) {
+            report(Code::E0415, span_of(s), "expected a slice of constant length")
+                .help("write v:v+64, with the same start on both sides");
+            bad = true;
+            continue;
+        }
+        if (!is_fixed(kernel_, length) ||
+            (kernel_.is_constant(length) && kernel_.integer_value(length) < 1)) {
+            report(Code::E0415, span_of(s),
+                   "expected a slice of at least one element, as many at every point");
+            bad = true;
+            continue;
+        }
+        if (has_begin || has_end) {
+            axis.capacity = length;
+            axis.extent =
+                has_end
+                    ? minimum(length, simplify(kernel_.binary(BinaryOp::Sub, whole.extent, start)))
+                    : length;
+        }
+        fixed[std::size_t(position)] = start;
+        moving = moving || changes(start);
+        free_positions.push_back(position);
+        axes.push_back(axis);
+        access.index.push_back(start);
+        access.slice_length.push_back(axis.capacity);
+        access.index_spans.push_back(span_of(s));
+        if (operand != ir::kNone && has_begin && has_end && tree_[begin].kind == Kind::Name) {
+            for (const LoopScope& loop : loops_) {
+                if (kernel_.symbol(loop.range.symbol) == start && loop.from_zero &&
+                    loop.range.step == length) {
+                    require(loop.range.end, kernel_.extent(operand, std::uint32_t(position)),
+                            ir::Rule::Slice, Code::E0501, span_of(s));
+                }
+            }
+        }
+    }
+    if (bad) return poison(span);
+    const bool partial = position < rank;
+    for (; position < rank; ++position) {
+        free_positions.push_back(position);
+        fixed[std::size_t(position)] = zero();
+        axes.push_back(object.tile->axes[std::size_t(position)]);
+    }
+    if (operand != ir::kNone || object_name == "out") {
+        access.buffer = operand != ir::kNone ? operand : kernel_.output();
+        accesses_.push_back(access);
+    }
+    Value result = object;
+    result.span = span;
+    result.is_row = partial && !sliced;
+    if (rank == 0) return result;
+    if (free_positions.empty()) {
+        result.tile = nullptr;
+        result.expr = object.tile->at(fixed);
+        result.is_row = false;
+        if (operand != ir::kNone) result.expr = kernel_.load(operand, fixed, span);
+        return result;
+    }
+    auto tile = std::make_shared<Tile>(*object.tile);
+    tile->axes = std::move(axes);
+    tile->shuffled.insert(tile->direct.begin(), tile->direct.end());
+    tile->direct.clear();
+    tile->is_view = operand != ir::kNone && !moving;
+    tile->at = [this, at = object.tile->at, fixed, free_positions,
+                span](const std::vector<ExprId>& index) {
+        std::vector<ExprId> own = fixed;
+        for (std::size_t p = 0; p < free_positions.size(); ++p) {
+            const std::size_t q = std::size_t(free_positions[p]);
+            own[q] = kernel_.binary(BinaryOp::Add, fixed[q], index[p], span);
+        }
+        return at(own);
+    };
+    result.tile = tile;
+    return result;
+}
+
+}  // namespace quern::semantics

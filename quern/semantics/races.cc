@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/semantics/lowering.h"
+
+// Parallel points must write different elements of `out`: what one store does at two points, and
+// what two stores do.
+
+namespace quern::semantics {
+
+using ir::BinaryOp;
+using ir::ExprKind;
+
+namespace {
+
+bool is_trivial(const ir::Kernel& kernel, const LoopScope& loop) {
+    return loop.from_zero && kernel.is_constant(loop.range.end, 1);
+}
+
+/// A quotient or a remainder by a positive constant: both of one number tell it.
+struct Digit {
+    ExprId number = ir::kNoExpr;
+    ExprId divisor = ir::kNoExpr;
+    bool is_remainder = false;
+};
+
+std::optional<Digit> digit_of(const ir::Kernel& kernel, const ir::Affine& form) {
+    if (form.terms.size() != 1) return std::nullopt;
+    const ir::Expr& e = kernel[form.terms[0].atom];
+    if (e.kind != ExprKind::Binary) return std::nullopt;
+    const auto op = static_cast<BinaryOp>(e.op);
+    if (op != BinaryOp::Div && op != BinaryOp::FloorDiv && op != BinaryOp::Rem) return std::nullopt;
+    return Digit{ExprId{e.a}, ExprId{e.b}, op == BinaryOp::Rem};
+}
+
+}  // namespace
+
+bool Lowering::tells_apart(const ir::Affine& form, ExprId slice_length, const LoopScope& loop) {
+    const ExprId symbol = kernel_.symbol(loop.range.symbol);
+    // i / c in steps of a multiple of c.
+    const auto digit = digit_of(kernel_, form);
+    if (digit && !digit->is_remainder && digit->number == symbol && loop.from_zero &&
+        !exists(slice_length) && kernel_.is_constant(digit->divisor) &&
+        kernel_.is_constant(loop.range.step)) {
+        const std::int64_t divisor = kernel_.integer_value(digit->divisor);
+        return divisor > 0 && kernel_.integer_value(loop.range.step) % divisor == 0;
+    }
+    for (const ir::Term& term : form.terms) {
+        if (term.atom != symbol) continue;
+        if (!exists(slice_length)) return true;
+        if (slice_length == loop.range.step) return term.coefficient == 1;
+        return kernel_.is_constant(slice_length) && kernel_.is_constant(loop.range.step) &&
+               std::abs(term.coefficient) * kernel_.integer_value(loop.range.step) >=
+                   kernel_.integer_value(slice_length);
+    }
+    return false;
+}
+
+bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const LoopScope*>& loops) {
+    // c1*i + c2*j + ..., each coefficient above all that the smaller ones can add up to.
+    std::vector<std::pair<std::int64_t, const LoopScope*>> places;
+    for (const LoopScope* loop : loops) {
+        if (!loop->from_zero || !kernel_.is_constant(loop->range.step)) return false;
+        for (const ir::Term& term : form.terms) {
+            if (term.atom == kernel_.symbol(loop->range.symbol)) {
+                places.emplace_back(std::abs(term.coefficient), loop);
+            }
+        }
+    }
+    if (places.size() == loops.size()) {
+        std::sort(places.begin(), places.end(),
+                  [](const auto& x, const auto& y) { return x.first < y.first; });
+        std::int64_t reach = 0;
+        bool separate = true;
+        for (std::size_t k = 0; k < places.size() && separate; ++k) {
+            const ir::LoopRange& range = places[k].second->range;
+            separate = places[k].first * kernel_.integer_value(range.step) > reach;
+            if (k + 1 == places.size()) break;
+            if (!kernel_.is_constant(range.end)) return false;
+            reach +=
+                places[k].first * std::max<std::int64_t>(kernel_.integer_value(range.end) - 1, 0);
+        }
+        return separate;
+    }
+    // i*E + j with j in 0..E.
+    if (loops.size() != 2 || form.terms.size() != 2) return false;
+    for (std::size_t outer = 0; outer < 2; ++outer) {
+        const ExprId i = kernel_.symbol(loops[outer]->range.symbol);
+        const LoopScope& inner = *loops[1 - outer];
+        for (std::size_t t = 0; t < 2; ++t) {
+            const ir::Expr product = kernel_[form.terms[t].atom];
+            const ir::Term& rest = form.terms[1 - t];
+            if (product.kind != ExprKind::Binary || product.op != std::uint8_t(BinaryOp::Mul))
+                continue;
+            const bool matches = (ExprId{product.a} == i && ExprId{product.b} == inner.range.end) ||
+                                 (ExprId{product.b} == i && ExprId{product.a} == inner.range.end);
+            if (matches && form.terms[t].coefficient == 1 && rest.coefficient == 1 &&
+                rest.atom == kernel_.symbol(inner.range.symbol)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+const LoopScope* Lowering::not_told_apart(const Access& store) {
+    std::vector<const LoopScope*> open;
+    for (const LoopScope& loop : store.loops) {
+        if (loop.parallel && !is_trivial(kernel_, loop)) open.push_back(&loop);
+    }
+    std::vector<ir::Affine> forms;
+    for (const ExprId index : store.index) forms.push_back(ir::affine_of(kernel_, index));
+    const auto uses = [&](ExprId id, const LoopScope* loop) {
+        return ir::depends_on(kernel_, id, loop->range.symbol);
+    };
+    // An index in which one loop is not yet told apart tells it; others may stand beside it.
+    for (bool progress = true; progress && !open.empty();) {
+        progress = false;
+        for (std::size_t p = 0; p < forms.size() && !progress; ++p) {
+            std::vector<const LoopScope*> here;
+            for (const LoopScope* loop : open) {
+                if (uses(store.index[p], loop)) here.push_back(loop);
+            }
+            bool told = here.size() == 1 && tells_apart(forms[p], store.slice_length[p], *here[0]);
+            told = told || (here.size() > 1 && !exists(store.slice_length[p]) &&
+                            is_mixed_radix(forms[p], here));
+            const auto digit = digit_of(kernel_, forms[p]);
+            for (std::size_t q = 0; digit && here.size() == 1 && q < p && !told; ++q) {
+                const auto other = digit_of(kernel_, forms[q]);
+                told = other && other->number == digit->number &&
+                       other->divisor == digit->divisor &&
+                       other->is_remainder != digit->is_remainder &&
+                       tells_apart(ir::affine_of(kernel_, digit->number), ir::kNoExpr, *here[0]);
+            }
+            if (!told) continue;
+            for (const LoopScope* loop : here)
+                open.erase(std::find(open.begin(), open.end(), loop));
+            progress = true;
+        }
+    }
+    if (open.empty()) return nullptr;
+    for (const LoopScope* loop : open) {
+        if (std::none_of(store.index.begin(), store.index.end(),
+                         [&](ExprId id) { return uses(id, loop); })) {
+            return loop;
+        }
+    }
+    return open.back();
+}
+
+bool Lowering::meet_at_two_points(const Access& x, const Access& y) {
+    // Their places differ by a whole number of parallel steps.
+    if (x.index.size() != y.index.size()) return false;
+    bool shifted = false;
+    std::map<ExprId, std::int64_t> shift;
+    for (std::size_t p = 0; p < x.index.size(); ++p) {
+        const ir::Affine difference =
+            ir::affine_of(kernel_, kernel_.binary(BinaryOp::Sub, y.index[p], x.index[p]));
+        if (!difference.is_constant() || exists(x.slice_length[p])) return false;
+        const std::int64_t delta = difference.constant;
+        std::int64_t coefficient = 0, step = 1;
+        ExprId symbol = ir::kNoExpr;
+        for (const ir::Term& term : ir::affine_of(kernel_, x.index[p]).terms) {
+            for (const LoopScope& loop : x.loops) {
+                if (!loop.parallel || kernel_.symbol(loop.range.symbol) != term.atom) continue;
+                if (exists(symbol)) return false;
+                symbol = term.atom;
+                coefficient = term.coefficient;
+                if (kernel_.is_constant(loop.range.step))
+                    step = kernel_.integer_value(loop.range.step);
+            }
+        }
+        if (!exists(symbol)) {
+            if (delta != 0) return false;
+            continue;
+        }
+        if (delta % (coefficient * step) != 0) return false;
+        const auto [it, fresh] = shift.emplace(symbol, delta / coefficient);
+        if (it->second != delta / coefficient) return false;
+        shifted = shifted || delta != 0;
+    }
+    return shifted;
+}
+
+void Lowering::check_races() {
+    std::vector<const Access*> stores;
+    for (const Access& access : accesses_) {
+        if (access.is_store) stores.push_back(&access);
+    }
+    for (const Access* store : stores) {
+        const LoopScope* loop = not_told_apart(*store);
+        if (!loop) continue;
+        report(
+            Code::E0510, store->span,
+            fmt::format("points that differ in '{}' write the same element of 'out'", loop->name))
+            .note_at(loop->span, fmt::format("'{}' runs in parallel", loop->name))
+            .help(
+                fmt::format("reduce over {0} (@kernel reduce, or an inner loop that accumulates), "
+                            "or index 'out' by {0}",
+                            loop->name));
+        return;
+    }
+    for (std::size_t a = 0; a < stores.size(); ++a) {
+        for (std::size_t b = a + 1; b < stores.size(); ++b) {
+            if (!meet_at_two_points(*stores[a], *stores[b])) continue;
+            report(Code::E0510, stores[b]->span,
+                   "two parallel points write the same element of 'out'")
+                .note_at(stores[a]->span, "the other store")
+                .help(
+                    "store at c*i, c*i + 1, ..., c*i + c - 1, so that every point owns its "
+                    "elements");
+            return;
+        }
+    }
+}
+
+}  // namespace quern::semantics

@@ -1,0 +1,506 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "quern/semantics/lowering.h"
+
+// Reduce kernels, reductions of tiles, products of tiles, and which loops reduce which vars.
+
+namespace quern::semantics {
+
+using ir::BinaryOp;
+using ir::StmtKind;
+
+ExprId Lowering::identity(BinaryOp op, DType dtype) {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    const auto number = [&](double real, std::int64_t integer) {
+        return is_floating(dtype) ? kernel_.floating(real, dtype)
+                                  : kernel_.cast(kernel_.integer(integer), dtype);
+    };
+    const int bits = static_cast<int>(size_of(dtype)) * 8;
+    const std::int64_t top = is_unsigned_integer(dtype)
+                                 ? (bits == 64 ? -1 : (std::int64_t(1) << bits) - 1)
+                                 : std::int64_t((std::uint64_t(1) << (bits - 1)) - 1);
+    const std::int64_t bottom = is_unsigned_integer(dtype) ? 0 : -top - 1;
+    switch (op) {
+        case BinaryOp::And:
+            return kernel_.boolean(true);
+        case BinaryOp::Or:
+            return kernel_.boolean(false);
+        case BinaryOp::Mul:
+            return number(1, 1);
+        case BinaryOp::Max:
+            return number(-inf, bottom);
+        case BinaryOp::Min:
+            return number(inf, top);
+        default:
+            return number(0, 0);
+    }
+}
+
+namespace {
+
+BinaryOp operator_of(std::string_view name, DType dtype) {
+    const bool truth = dtype == DType::Bool;
+    if (name == "+") return BinaryOp::Add;
+    if (name == "*") return BinaryOp::Mul;
+    if (name == "and") return BinaryOp::And;
+    if (name == "or") return BinaryOp::Or;
+    // Over truth values the largest is "or", the smallest "and".
+    if (name == "max") return truth ? BinaryOp::Or : BinaryOp::Max;
+    return truth ? BinaryOp::And : BinaryOp::Min;
+}
+
+}  // namespace
+
+void Lowering::reduce_kernel(NodeId body) {
+    std::vector<NodeId> nest;
+    NodeId innermost = body;
+    for (NodeId only = tree_[body].first;
+         only >= 0 && tree_[only].next < 0 && tree_[only].kind == Kind::For;) {
+        NodeId c = tree_[only].first;
+        for (; tree_[c].kind == Kind::Loop; c = tree_[c].next) nest.push_back(c);
+        innermost = c;
+        only = tree_[c].first;
+    }
+    const int count = static_cast<int>(nest.size());
+    std::vector<NodeId> kept, reduced = nest;
+    if (reduce_axis_ >= 0) {
+        std::int64_t axis = constant_of(reduce_axis_, "axis");
+        if (axis < -count || axis >= count) {
+            report(Code::E0432, span_of(reduce_axis_),
+                   fmt::format("expected an axis from {} to {} (the nest has {} loops), got {}",
+                               -count, count - 1, count, axis));
+            return;
+        }
+        if (axis < 0) axis += count;
+        kept = nest;
+        reduced = {nest[std::size_t(axis)]};
+        kept.erase(kept.begin() + std::ptrdiff_t(axis));
+    }
+    const Span span = span_of(body);
+    if (!var_types_.count(body)) {
+        const bool truth = reduce_op_ == "and" || reduce_op_ == "or";
+        VarType& type = var_types_[body];
+        type.dtype = type.nominal = truth ? DType::Bool : DType::Int64;
+        type.weak = !truth;
+    }
+    const VarType type = var_types_[body];
+    const bool is_arg = is_arg_reduce_;
+    const bool needs_element = is_arg || reduce_op_ == "min" || reduce_op_ == "max";
+    const BinaryOp op =
+        operator_of(is_arg ? std::string_view(reduce_op_).substr(3) : reduce_op_, type.dtype);
+    std::vector<ExprId> place, shape;
+
+    const std::function<void(std::size_t)> inner = [&](std::size_t k) {
+        if (k < reduced.size()) {
+            return open_loop(reduced[k], false, [&] { inner(k + 1); });
+        }
+        block(innermost);
+    };
+    const auto point = [&] {
+        if (needs_element) {
+            for (const NodeId loop : reduced) {
+                const NodeId begin = tree_.child(loop, 1), end = tree_[begin].next;
+                const ExprId some = kernel_.binary(BinaryOp::Less, extent_expression(begin, false),
+                                                   extent_expression(end, true));
+                ir::Stmt& check = push(StmtKind::Check, span_of(loop));
+                check.code = Code::E0620;
+                check.value = some;
+            }
+        }
+        ir::Stmt& var = push(StmtKind::Var, span);
+        var.symbol = yield_var_ =
+            kernel_.add_symbol(ir::SymbolKind::Var, type.dtype, is_arg ? "best" : "result", span);
+        var.value = identity(op, type.dtype);
+        if (is_arg) {
+            ir::Stmt& index = push(StmtKind::Var, span);
+            index.symbol = yield_index_ =
+                kernel_.add_symbol(ir::SymbolKind::Var, DType::Int64, "best_index", span);
+            index.value = zero();
+            ir::Stmt& found = push(StmtKind::Var, span);
+            found.symbol = yield_found_ =
+                kernel_.add_symbol(ir::SymbolKind::Var, DType::Bool, "found", span);
+            found.value = kernel_.boolean(false);
+        }
+        const SymbolId result_symbol = is_arg ? yield_index_ : yield_var_;
+        inner(0);
+        if (is_arg) {
+            ir::Stmt& check = push(StmtKind::Check, span);
+            check.code = Code::E0620;
+            check.value = kernel_.symbol(yield_found_);
+        }
+        Value result = make_scalar(kernel_.symbol(result_symbol, span), span);
+        if (!is_arg) result.nominal = type.nominal;
+        finish_out(result, place, shape, span);
+    };
+    const std::function<void(std::size_t)> outer = [&](std::size_t k) {
+        if (k == kept.size()) return point();
+        open_loop(kept[k], true, [&] {
+            const ir::LoopRange range = loops_.back().range;
+            const ExprId offset =
+                kernel_.binary(BinaryOp::Sub, kernel_.symbol(range.symbol), range.begin);
+            place.push_back(simplify(kernel_.binary(BinaryOp::FloorDiv, offset, range.step)));
+            const ExprId length = kernel_.binary(BinaryOp::Sub, range.end, range.begin);
+            const ExprId rounded =
+                kernel_.binary(BinaryOp::FloorDiv,
+                               kernel_.binary(BinaryOp::Add, length,
+                                              kernel_.binary(BinaryOp::Sub, range.step, one())),
+                               range.step);
+            shape.push_back(simplify(kernel_.binary(BinaryOp::Max, zero(), rounded)));
+            outer(k + 1);
+        });
+    };
+    outer(0);
+}
+
+void Lowering::yield(NodeId id) {
+    if (yield_var_ == ir::kNone) {
+        report(Code::E0430, span_of(id), "'yield' outside a reduce kernel");
+        return;
+    }
+    const NodeId node = tree_[id].first;
+    Local var;
+    var.kind = Local::Kind::Var;
+    var.name = "yield";
+    var.symbol = yield_var_;
+    var.declaration = body_;
+    if (!is_arg_reduce_) {
+        const DType dtype = var_types_[body_].dtype;
+        contribute(var, operator_of(reduce_op_, dtype), node, span_of(id));
+        return;
+    }
+    if (tree_[node].kind != Kind::Tuple) return;
+    Value value = scalar(tree_.child(node, 0), "a yield");
+    Value index = scalar(tree_.child(node, 1), "a yield");
+    if (value.poisoned || index.poisoned) return;
+    if (is_floating(index.dtype)) {
+        report(Code::E0412, span_of(tree_.child(node, 1)),
+               fmt::format("expected an integer as index, got {}", to_string(index.dtype)));
+        return;
+    }
+    if (value.dtype == DType::Bool) value = convert(value, DType::UInt8);
+    VarType& type = var_types_[body_];
+    if (!join(type, value, span_of(id))) return;
+    value = convert(value, type.dtype);
+    const ExprId element = kernel_.cast(value.expr, kernel_.symbols[yield_var_].dtype);
+    const ExprId place = kernel_.cast(index.expr, DType::Int64);
+    // The first one counts even if nothing is worse: -inf under argmax.
+    ir::Stmt choice;
+    choice.kind = StmtKind::If;
+    choice.span = span_of(id);
+    choice.value = kernel_.symbol(yield_found_);
+    {
+        const BlockScope scope(*this, choice.body);
+        ir::Stmt& statement = push(StmtKind::ArgReduce, span_of(id));
+        statement.op = reduce_op_ == "argmin" ? BinaryOp::Less : BinaryOp::Max;
+        statement.symbol = yield_var_;
+        statement.index_symbol = yield_index_;
+        statement.value = element;
+        statement.index = place;
+    }
+    {
+        const BlockScope scope(*this, choice.otherwise);
+        for (const auto& [symbol, first] : {std::pair{yield_var_, element},
+                                            {yield_index_, place},
+                                            {yield_found_, kernel_.boolean(true)}}) {
+            ir::Stmt& statement = push(StmtKind::Assign, span_of(id));
+            statement.symbol = symbol;
+            statement.value = first;
+        }
+    }
+    block_->push_back(std::move(choice));
+}
+
+Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> axes, bool keep,
+                            bool may_be_empty, Span span) {
+    Value value = source;
+    if (op == BinaryOp::And || op == BinaryOp::Or) {
+        if (is_floating(value.dtype)) {
+            report(Code::E0405, span,
+                   fmt::format("expected bools or integers, got {}", to_string(value.dtype)));
+            return poison(span);
+        }
+        value = convert(value, DType::Bool);
+        value.nominal = DType::Bool;
+    } else if (op == BinaryOp::Add || op == BinaryOp::Mul) {
+        const DType nominal = value.nominal;
+        value = convert(value, widened(value.dtype));
+        if (is_floating(value.dtype))
+            value.nominal = nominal;
+        else
+            value.nominal = value.dtype;
+    } else if (value.dtype == DType::Bool) {
+        op = op == BinaryOp::Max ? BinaryOp::Or : BinaryOp::And;
+    }
+    value.weak = false;
+    if (!value.tile) return value;
+    has_tiles_ = true;
+    const Tile& tile = *value.tile;
+    std::vector<Axis> outer = tile.axes, inner(tile.axes.size(), Axis{one(), one()});
+    for (const int a : axes) {
+        const Axis axis = tile.axes[std::size_t(a)];
+        if (!may_be_empty && (op == BinaryOp::Max || op == BinaryOp::Min) &&
+            axis.capacity == axis.extent && !kernel_.is_constant(axis.extent)) {
+            ir::Stmt& check = push(StmtKind::Check, span);
+            check.code = Code::E0620;
+            check.value = kernel_.binary(BinaryOp::Less, zero(), axis.extent);
+        }
+        inner[std::size_t(a)] = axis;
+        outer[std::size_t(a)] = {one(), one()};
+    }
+    const DType dtype = value.dtype;
+    const auto reduce_at = [&](const std::vector<ExprId>& at) {
+        ir::Stmt& var = push(StmtKind::Var, span);
+        const SymbolId symbol = kernel_.add_symbol(
+            ir::SymbolKind::Var, dtype, fmt::format("acc{}", kernel_.symbols.size()), span);
+        var.symbol = symbol;
+        var.value = identity(op, dtype);
+        for_each(inner, [&](const std::vector<ExprId>& index) {
+            std::vector<ExprId> own = at;
+            for (const int a : axes) own[std::size_t(a)] = index[std::size_t(a)];
+            const ExprId element = tile.at(own);
+            ir::Stmt& statement = push(StmtKind::Accumulate, span);
+            statement.symbol = symbol;
+            statement.op = op;
+            statement.value = element;
+        });
+        return symbol;
+    };
+    Value result = value;
+    result.is_row = false;
+    result.span = span;
+    const bool scalar = std::all_of(outer.begin(), outer.end(), [&](const Axis& axis) {
+        return kernel_.is_constant(axis.capacity, 1);
+    });
+    if (scalar) {
+        const SymbolId symbol = reduce_at(std::vector<ExprId>(outer.size(), zero()));
+        ir::Stmt& let = push(StmtKind::Let, span);
+        let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, dtype,
+                                        fmt::format("red{}", kernel_.symbols.size()), span);
+        let.value = kernel_.symbol(symbol, span);
+        const ExprId got = kernel_.symbol(let.symbol, span);
+        if (!keep) {
+            result.tile = nullptr;
+            result.expr = got;
+            return result;
+        }
+        auto kept = std::make_shared<Tile>();
+        kept->axes = outer;
+        kept->at = [got](const std::vector<ExprId>&) { return got; };
+        result.tile = kept;
+        return result;
+    }
+    ir::Buffer buffer{ir::BufferKind::Local,
+                      dtype,
+                      fmt::format("reduced{}", kernel_.buffers.size()),
+                      {},
+                      false,
+                      span};
+    for (const Axis& axis : outer) buffer.shape.push_back(axis.capacity);
+    const auto id = static_cast<BufferId>(kernel_.buffers.size());
+    kernel_.buffers.push_back(std::move(buffer));
+    push(StmtKind::Alloc, span).buffer = id;
+    for (Axis& axis : outer) {
+        if (!changes(axis.extent)) continue;
+        ir::Stmt& let = push(StmtKind::Let, span);
+        let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, DType::Int64, "extent", span);
+        let.value = axis.extent;
+        tile_extents_[let.symbol] = axis.extent;
+        axis.extent = kernel_.symbol(let.symbol);
+    }
+    for_each(outer, [&](const std::vector<ExprId>& at) {
+        const SymbolId symbol = reduce_at(at);
+        ir::Stmt& store = push(StmtKind::Store, span);
+        store.buffer = id;
+        store.indices = at;
+        store.value = kernel_.symbol(symbol, span);
+    });
+    auto kept = std::make_shared<Tile>();
+    kept->axes = outer;
+    kept->direct = {id};
+    kept->at = [this, id, span](const std::vector<ExprId>& index) {
+        return kernel_.load(id, index, span);
+    };
+    result.tile = kept;
+    return result;
+}
+
+Value Lowering::contract(const Value& left, const Value& right, Span span) {
+    if (left.poisoned || right.poisoned) return poison(span);
+    axes_are_separable_ = false;
+    const std::size_t ra = left.tile ? left.tile->axes.size() : 0;
+    const std::size_t rb = right.tile ? right.tile->axes.size() : 0;
+    if (ra != 2 || rb != 2) {
+        report(Code::E0415, span,
+               fmt::format("expected two tiles of rank 2 around '@', got ranks {} and {}", ra, rb));
+        return poison(span);
+    }
+    Value a = left, b = right;
+    DType nominal = a.nominal;
+    bool weak = false;
+    if (!unify(a, b, span, nominal, weak)) return poison(span);
+    const DType dtype = weak ? DType::Float32 : widened(a.dtype);
+    a = convert(a, dtype);
+    b = convert(b, dtype);
+    const Axis rows = a.tile->axes[0], columns = b.tile->axes[1];
+    const Axis ka = a.tile->axes[1], kb = b.tile->axes[0];
+    require(ka.capacity, kb.capacity, ir::Rule::Tile, Code::E0501, span);
+    contracted_ = ka.capacity;
+    auto joined = std::make_shared<Tile>();
+    joined->axes = {rows, columns, meet(ka, kb)};
+    joined->direct = a.tile->direct;
+    joined->shuffled = b.tile->direct;
+    joined->at = [this, x = a.tile, y = b.tile, span](const std::vector<ExprId>& i) {
+        return kernel_.binary(BinaryOp::Mul, x->at({i[0], i[2]}), y->at({i[2], i[1]}), span);
+    };
+    Value products;
+    products.dtype = dtype;
+    products.nominal = is_floating(dtype) ? nominal : dtype;
+    products.tile = joined;
+    products.span = span;
+    const Value sums = reduce_tile(BinaryOp::Add, products, {2}, true, true, span);
+    Value result = sums;
+    auto tile = std::make_shared<Tile>(*sums.tile);
+    tile->axes.pop_back();
+    tile->at = [this, at = sums.tile->at](const std::vector<ExprId>& i) {
+        return at({i[0], i[1], zero()});
+    };
+    result.tile = tile;
+    return result;
+}
+
+Value Lowering::dot(const Value& left, const Value& right, Span span) {
+    if (left.poisoned || right.poisoned) return poison(span);
+    axes_are_separable_ = false;
+    const std::size_t ra = left.tile ? left.tile->axes.size() : 0;
+    const std::size_t rb = right.tile ? right.tile->axes.size() : 0;
+    if (ra != 1 || rb != 1) {
+        report(Code::E0415, span,
+               fmt::format("[dot] expected two rows, got ranks {} and {}", ra, rb));
+        return poison(span);
+    }
+    Value a = left, b = right;
+    DType nominal = a.nominal;
+    bool weak = false;
+    if (!unify(a, b, span, nominal, weak)) return poison(span);
+    const DType dtype = weak ? DType::Float32 : widened(a.dtype);
+    a = convert(a, dtype);
+    b = convert(b, dtype);
+    require(a.tile->axes[0].capacity, b.tile->axes[0].capacity, ir::Rule::Tile, Code::E0501, span);
+    contracted_ = a.tile->axes[0].capacity;
+    auto joined = std::make_shared<Tile>();
+    joined->axes = {meet(a.tile->axes[0], b.tile->axes[0])};
+    joined->at = [this, x = a.tile, y = b.tile, span](const std::vector<ExprId>& i) {
+        return kernel_.binary(BinaryOp::Mul, x->at(i), y->at(i), span);
+    };
+    Value products;
+    products.dtype = dtype;
+    products.nominal = is_floating(dtype) ? nominal : dtype;
+    products.tile = joined;
+    products.span = span;
+    const bool had_tiles = has_tiles_;
+    Value result = reduce_tile(BinaryOp::Add, products, {0}, false, true, span);
+    has_tiles_ = had_tiles;
+    return result;
+}
+
+namespace {
+
+struct Use {
+    std::vector<ir::Stmt*> loops;
+    ir::Stmt* statement = nullptr;
+    bool declares = false;
+    bool accumulates = false;
+};
+
+/// Every use of every var, with the loops around it.
+class Uses {
+public:
+    explicit Uses(const ir::Kernel& kernel) : kernel_(kernel) {}
+
+    void block(std::vector<ir::Stmt>& body) {
+        for (ir::Stmt& s : body) {
+            for (const ExprId e : {s.value, s.end, s.step, s.index}) read(e);
+            for (const ExprId e : s.indices) read(e);
+            if (s.kind == StmtKind::Var || s.kind == StmtKind::Assign ||
+                s.kind == StmtKind::Accumulate || s.kind == StmtKind::ArgReduce) {
+                of[s.symbol].push_back(
+                    {loops_, &s, s.kind == StmtKind::Var, s.kind == StmtKind::Accumulate});
+            }
+            const bool loop = s.kind == StmtKind::For;
+            if (loop) loops_.push_back(&s);
+            block(s.body);
+            block(s.otherwise);
+            if (loop) loops_.pop_back();
+        }
+    }
+
+    std::map<SymbolId, std::vector<Use>> of;
+
+private:
+    void read(ExprId id) {
+        if (!exists(id)) return;
+        const ir::Expr& e = kernel_[id];
+        switch (e.kind) {
+            case ir::ExprKind::Symbol:
+                if (kernel_.symbols[e.a].kind == ir::SymbolKind::Var) {
+                    of[e.a].push_back({loops_, nullptr, false, false});
+                }
+                return;
+            case ir::ExprKind::Load:
+                for (int p = 0; p < e.count; ++p) read(kernel_.index_of(e, p));
+                return;
+            case ir::ExprKind::Select:
+                read(ExprId{e.c});
+                [[fallthrough]];
+            case ir::ExprKind::Binary:
+                read(ExprId{e.b});
+                [[fallthrough]];
+            case ir::ExprKind::Unary:
+            case ir::ExprKind::Cast:
+                read(ExprId{e.a});
+                return;
+            default:
+                return;
+        }
+    }
+
+    const ir::Kernel& kernel_;
+    std::vector<ir::Stmt*> loops_;
+};
+
+}  // namespace
+
+void Lowering::mark_reductions() {
+    Uses uses(kernel_);
+    uses.block(kernel_.body);
+    std::vector<ir::Stmt*> sequential;
+    for (const auto& [symbol, list] : uses.of) {
+        std::size_t outside = 0;
+        for (const Use& use : list) {
+            if (use.declares) outside = use.loops.size();
+        }
+        for (const Use& use : list) {
+            if (!use.accumulates) continue;
+            bool any = false;
+            for (std::size_t depth = use.loops.size(); depth > outside; --depth) {
+                ir::Stmt* loop = use.loops[depth - 1];
+                const auto inside = std::count_if(list.begin(), list.end(), [&](const Use& other) {
+                    return other.loops.size() >= depth && other.loops[depth - 1] == loop;
+                });
+                if (inside != 1) break;
+                loop->reduces.push_back(symbol);
+                any = true;
+            }
+            if (!any) sequential.push_back(use.statement);
+        }
+    }
+    for (ir::Stmt* s : sequential) {
+        s->kind = StmtKind::Assign;
+        s->value = kernel_.binary(s->op, kernel_.symbol(s->symbol, s->span), s->value, s->span);
+    }
+}
+
+}  // namespace quern::semantics

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "quern/dtype.h"
+#include "quern/ir/cir.h"
+#include "quern/lang/parse.h"
+
+namespace quern::semantics {
+
+/// A number that the host binds to a free name of a kernel.
+using Number = std::variant<std::int64_t, double, bool>;
+using Arguments = std::map<std::string, Number, std::less<>>;
+
+struct OperandType {
+    DType dtype = DType::Float32;
+    int rank = 0;
+};
+
+/// What a kernel is made from: its text and all that decides its CIR, but no extents.
+struct Request {
+    const lang::Source& source;
+    lang::NodeId compute = -1;
+    std::vector<OperandType> operands;
+
+    /// Integers and bools become constants of the CIR, floats scalars, unless a name is an extent.
+    const Arguments& arguments;
+    bool pedantic = false;
+
+    /// Unary functions applied to what is stored.
+    std::vector<std::string> then;
+
+    /// Take a free name that nothing binds as a float scalar (checking a text without a caller).
+    bool assume_scalars = false;
+};
+
+/// Limits of the device that will run it.
+struct Limits {
+    std::int64_t workgroup = 1024;
+    std::int64_t shared_bytes = 1 << 20;
+};
+
+/// A hint or a statement of the text that needs numbers to be checked, kept for `bind`.
+struct SharedHint {
+    ir::ExprId bytes = ir::kNoExpr;
+    lang::Span span;
+};
+
+/// A kernel with what binding and explaining need beside the CIR.
+struct Lowered {
+    ir::Kernel kernel;
+    SharedHint shared_hint;
+
+    /// Names of dims to which the host gave a value, with it.
+    std::map<std::string, std::int64_t> host_dims;
+};
+
+/// Makes the CIR of a Compute node: names, types, tiles, dimensions, output shape, reductions,
+/// races that the text shows. Everything wrong goes to `diagnostics`; nothing is returned after an
+/// error.
+std::optional<Lowered> lower(const Request& request, const Limits& limits,
+                             lang::Diagnostics& diagnostics);
+
+/// The text of a node, with runs of white space as one space: names of operands and extents.
+std::string compact_text(const lang::Tree& tree, lang::NodeId id);
+
+/// The name by which the body sees an operand: its alias, or its text.
+std::string operand_name(const lang::Tree& tree, lang::NodeId operand);
+
+}  // namespace quern::semantics

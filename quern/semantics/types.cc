@@ -1,0 +1,370 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/semantics/lowering.h"
+
+// Dtypes of expressions, and how values of two dtypes or two shapes meet.
+
+namespace quern::semantics {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::ExprKind;
+
+namespace {
+
+DType promote_floats(DType a, DType b) {
+    if (a == b) return a;
+    if (a == DType::Float64 || b == DType::Float64) return DType::Float64;
+    return DType::Float32;
+}
+
+/// The smallest integer dtype that holds both; none for uint64 with a signed one.
+std::optional<DType> promote_integers(DType a, DType b) {
+    if (a == b) return a;
+    if (is_signed_integer(a) == is_signed_integer(b)) return size_of(a) > size_of(b) ? a : b;
+    const DType s = is_signed_integer(a) ? a : b, u = is_signed_integer(a) ? b : a;
+    if (size_of(s) > size_of(u)) return s;
+    switch (size_of(u)) {
+        case 1:
+            return DType::Int16;
+        case 2:
+            return DType::Int32;
+        case 4:
+            return DType::Int64;
+        default:
+            return std::nullopt;
+    }
+}
+
+}  // namespace
+
+DType Lowering::widened(DType dtype) {
+    if (dtype == DType::Float16 || dtype == DType::BFloat16) return DType::Float32;
+    if (dtype == DType::Bool || is_signed_integer(dtype)) return DType::Int64;
+    if (is_unsigned_integer(dtype)) return DType::UInt64;
+    return dtype;
+}
+
+Value Lowering::poison(Span span) {
+    Value value;
+    value.poisoned = true;
+    value.expr = kernel_.floating(0, DType::Float32);
+    value.weak = true;
+    value.span = span;
+    return value;
+}
+
+Value Lowering::make_scalar(ExprId expr, Span span, bool weak) {
+    Value value;
+    value.expr = expr;
+    value.dtype = value.nominal = kernel_[expr].dtype;
+    value.weak = weak;
+    value.span = span;
+    return value;
+}
+
+void Lowering::warn_of_quotient(ExprId expr) {
+    const Expr& e = kernel_[expr];
+    if (e.kind != ExprKind::Binary || static_cast<BinaryOp>(e.op) != BinaryOp::Div) return;
+    if (is_floating(e.dtype)) return;
+    report(Code::W0703, e.span, "the quotient of two integers is truncated, then used as a float")
+        .help("convert one side first: f32(a) / b");
+}
+
+ExprId Lowering::convert(ExprId expr, DType from, DType to) {
+    if (from == to) return expr;
+    const Expr e = kernel_[expr];
+    if (is_floating(to) && e.dtype == DType::Int64) {
+        if (e.kind == ExprKind::Const) {
+            return kernel_.floating(double(kernel_.integer_value(expr)), to, e.span);
+        }
+        warn_of_quotient(expr);
+        return kernel_.cast(expr, to, e.span);
+    }
+    if (!is_floating(from) || !is_floating(to)) return kernel_.cast(expr, to, e.span);
+
+    // A weak float is made again in the dtype that it meets, so that nothing is rounded twice.
+    const auto again = [&](std::uint32_t id) {
+        const ExprId child{id};
+        return kernel_[child].dtype == from ? convert(child, from, to) : child;
+    };
+    switch (e.kind) {
+        case ExprKind::Const:
+            return kernel_.floating(kernel_.floating_value(expr), to, e.span);
+        case ExprKind::Cast:
+            return kernel_.cast(ExprId{e.a}, to, e.span);
+        case ExprKind::Unary:
+            return kernel_.unary(static_cast<ir::UnaryOp>(e.op), again(e.a), e.span);
+        case ExprKind::Binary:
+            return kernel_.binary(static_cast<BinaryOp>(e.op), again(e.a), again(e.b), e.span);
+        case ExprKind::Select:
+            return kernel_.select(ExprId{e.a}, again(e.b), again(e.c), e.span);
+        default:
+            return kernel_.cast(expr, to, e.span);
+    }
+}
+
+Value Lowering::convert(const Value& value, DType dtype) {
+    if (value.dtype == dtype) return value;
+    Value result = value;
+    result.dtype = dtype;
+    if (value.weak) result.nominal = dtype;
+    const bool weak = value.weak;
+    const DType from = value.dtype;
+    const auto one = [this, weak, from, dtype](ExprId e) {
+        if (weak) return convert(e, from, dtype);
+        if (is_floating(dtype)) warn_of_quotient(e);
+        return kernel_.cast(e, dtype, kernel_[e].span);
+    };
+    if (value.tile) {
+        auto tile = std::make_shared<Tile>(*value.tile);
+        tile->at = [at = value.tile->at, one](const std::vector<ExprId>& i) { return one(at(i)); };
+        result.tile = tile;
+    } else {
+        result.expr = one(value.expr);
+    }
+    return result;
+}
+
+bool Lowering::unify(Value& a, Value& b, Span span, DType& nominal, bool& weak) {
+    weak = a.weak && b.weak;
+    DType dtype = a.dtype;
+    const bool floats = is_floating(a.dtype) || is_floating(b.dtype);
+    if (weak) {
+        dtype = floats ? DType::Float32 : DType::Int64;
+    } else if (a.weak != b.weak) {
+        const Value& strong = a.weak ? b : a;
+        const Value& literal = a.weak ? a : b;
+        dtype = strong.dtype;
+        if (is_floating(literal.dtype) && !is_floating(dtype)) dtype = DType::Float32;
+        if (dtype == DType::Bool) dtype = DType::Int64;
+    } else if (is_floating(a.dtype) && is_floating(b.dtype)) {
+        dtype = promote_floats(a.dtype, b.dtype);
+    } else if (a.dtype == DType::Bool || b.dtype == DType::Bool) {
+        dtype = a.dtype == DType::Bool ? b.dtype : a.dtype;
+        if (dtype == DType::Bool) dtype = DType::Int64;
+    } else if (floats) {
+        report(Code::E0404, span,
+               fmt::format("expected operands of one kind, got {} and {}", to_string(a.dtype),
+                           to_string(b.dtype)))
+            .help(fmt::format("convert the integers: {}(...)",
+                              to_string(is_floating(a.dtype) ? a.dtype : b.dtype)));
+        return false;
+    } else if (const auto both = promote_integers(a.dtype, b.dtype)) {
+        dtype = *both;
+    } else {
+        report(Code::E0415, span,
+               fmt::format("no integer dtype holds both {} and {}", to_string(a.dtype),
+                           to_string(b.dtype)))
+            .help("convert one side: i64(x)");
+        return false;
+    }
+    if (!is_floating(dtype)) {
+        nominal = dtype;
+    } else if (a.weak != b.weak) {
+        const Value& strong = a.weak ? b : a;
+        nominal = is_floating(strong.nominal) ? strong.nominal : dtype;
+    } else if (is_floating(a.nominal) && is_floating(b.nominal)) {
+        nominal = promote_floats(a.nominal, b.nominal);
+    } else {
+        nominal = is_floating(a.nominal) ? a.nominal : is_floating(b.nominal) ? b.nominal : dtype;
+    }
+    a = convert(a, dtype);
+    b = convert(b, dtype);
+    return true;
+}
+
+bool Lowering::join(VarType& type, const Value& value, Span span) {
+    if (value.poisoned) return true;
+    VarType joined = type;
+    if (type.weak && value.weak) {
+        if (is_floating(value.dtype) && !is_floating(type.dtype)) {
+            joined.dtype = joined.nominal = DType::Float32;
+        }
+    } else if (type.weak || value.weak) {
+        const DType strong = type.weak ? value.dtype : type.dtype;
+        const DType nominal = type.weak ? value.nominal : type.nominal;
+        const DType literal = type.weak ? type.dtype : value.dtype;
+        const bool lifts = is_floating(literal) && !is_floating(strong);
+        joined.dtype = lifts ? DType::Float32 : strong;
+        joined.nominal = lifts ? DType::Float32 : nominal;
+        joined.weak = false;
+        joined.lifted = type.lifted || lifts;
+    } else if (!type.lifted || is_floating(value.dtype)) {
+        if (type.dtype == value.dtype) {
+            if (is_floating(type.nominal) && is_floating(value.nominal)) {
+                joined.nominal = promote_floats(type.nominal, value.nominal);
+            }
+        } else if (is_floating(type.dtype) && is_floating(value.dtype)) {
+            joined.dtype = promote_floats(type.dtype, value.dtype);
+            joined.nominal = promote_floats(type.nominal, value.nominal);
+        } else if (is_floating(type.dtype) != is_floating(value.dtype) &&
+                   type.dtype != DType::Bool && value.dtype != DType::Bool) {
+            report(Code::E0404, span,
+                   fmt::format("expected a value of dtype {}, got {}", to_string(type.dtype),
+                               to_string(value.dtype)))
+                .help(fmt::format("convert it: {}(...)", to_string(type.dtype)));
+            return false;
+        } else if (type.dtype == DType::Bool || value.dtype == DType::Bool) {
+            joined.dtype = joined.nominal = type.dtype == DType::Bool ? value.dtype : type.dtype;
+        } else if (const auto both = promote_integers(type.dtype, value.dtype)) {
+            joined.dtype = joined.nominal = *both;
+        } else {
+            report(Code::E0415, span,
+                   fmt::format("no integer dtype holds both {} and {}", to_string(type.dtype),
+                               to_string(value.dtype)));
+            return false;
+        }
+    }
+    if (value.tile && joined.capacities.size() < value.tile->axes.size()) {
+        joined.capacities.assign(value.tile->axes.size() - joined.capacities.size(), one());
+        joined.capacities.insert(joined.capacities.end(), type.capacities.begin(),
+                                 type.capacities.end());
+    }
+    if (value.tile) {
+        const std::size_t shift = joined.capacities.size() - value.tile->axes.size();
+        for (std::size_t p = 0; p < value.tile->axes.size(); ++p) {
+            ExprId& have = joined.capacities[p + shift];
+            const Axis& axis = value.tile->axes[p];
+            if (kernel_.is_constant(have, 1)) have = axis.capacity;
+            if (is_ragged(axis) && !kernel_.is_constant(axis.capacity, 1))
+                joined.ragged |= 1u << (p + shift);
+        }
+    }
+    if (joined.dtype != type.dtype || joined.nominal != type.nominal || joined.weak != type.weak ||
+        joined.lifted != type.lifted || joined.ragged != type.ragged ||
+        joined.capacities != type.capacities) {
+        type = joined;
+        changed_ = true;
+    }
+    return true;
+}
+
+bool Lowering::changes(ExprId id) const {
+    const Expr& e = kernel_[id];
+    switch (e.kind) {
+        case ExprKind::Symbol:
+            return kernel_.symbols[e.a].kind == ir::SymbolKind::Var;
+        case ExprKind::Load:
+            if (kernel_.buffers[e.a].kind != ir::BufferKind::Operand) return true;
+            for (int p = 0; p < e.count; ++p) {
+                if (changes(kernel_.index_of(e, p))) return true;
+            }
+            return false;
+        case ExprKind::Unary:
+        case ExprKind::Cast:
+            return changes(ExprId{e.a});
+        case ExprKind::Binary:
+            return changes(ExprId{e.a}) || changes(ExprId{e.b});
+        case ExprKind::Select:
+            return changes(ExprId{e.a}) || changes(ExprId{e.b}) || changes(ExprId{e.c});
+        default:
+            return false;
+    }
+}
+
+bool Lowering::at_most(ExprId a, ExprId b) const {
+    // By how a was made: the lesser of b and more, perhaps under a name.
+    if (a == b) return true;
+    const Expr& e = kernel_[a];
+    if (e.kind == ExprKind::Symbol) {
+        const auto extent = tile_extents_.find(e.a);
+        return extent != tile_extents_.end() && at_most(extent->second, b);
+    }
+    if (e.kind != ExprKind::Binary || static_cast<BinaryOp>(e.op) != BinaryOp::Min) return false;
+    return at_most(ExprId{e.a}, b) || at_most(ExprId{e.b}, b);
+}
+
+ExprId Lowering::minimum(ExprId a, ExprId b) {
+    if (at_most(a, b)) return a;
+    if (at_most(b, a)) return b;
+    const Expr e = kernel_[a];
+    if (e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Min) {
+        return minimum(ExprId{e.a}, minimum(ExprId{e.b}, b));
+    }
+    const Expr f = kernel_[b];
+    if (f.kind == ExprKind::Binary && static_cast<BinaryOp>(f.op) == BinaryOp::Min) {
+        if (at_most(a, ExprId{f.a})) return minimum(a, ExprId{f.b});
+        if (at_most(a, ExprId{f.b})) return minimum(a, ExprId{f.a});
+    }
+    if (ir::proves_at_least(kernel_, b, a)) return a;
+    if (ir::proves_at_least(kernel_, a, b)) return b;
+    return kernel_.binary(BinaryOp::Min, a, b);
+}
+
+Axis Lowering::meet(const Axis& a, const Axis& b) {
+    // Their capacities are equal and no extent passes them.
+    if (a.extent == a.capacity) return {a.capacity, b.extent == b.capacity ? a.capacity : b.extent};
+    if (b.extent == b.capacity) return a;
+    return {a.capacity, minimum(a.extent, b.extent)};
+}
+
+void Lowering::for_each(const std::vector<Axis>& axes,
+                        const std::function<void(const std::vector<ExprId>&)>& body) {
+    std::vector<ExprId> index(axes.size());
+    const std::function<void(std::size_t)> level = [&](std::size_t p) {
+        if (p == axes.size()) return body(index);
+        if (kernel_.is_constant(axes[p].extent, 1)) {
+            index[p] = zero();
+            return level(p + 1);
+        }
+        ir::Stmt loop;
+        loop.kind = ir::StmtKind::For;
+        loop.symbol = kernel_.add_symbol(ir::SymbolKind::Loop, DType::Int64,
+                                         fmt::format("r{}", kernel_.symbols.size()));
+        loop.value = zero();
+        loop.end = axes[p].extent;
+        loop.step = one();
+        index[p] = kernel_.symbol(loop.symbol);
+        {
+            const BlockScope scope(*this, loop.body);
+            level(p + 1);
+        }
+        block_->push_back(std::move(loop));
+    };
+    level(0);
+}
+
+Value Lowering::materialise(const Value& value, const std::string& name) {
+    if (!value.tile || value.poisoned) return value;
+    has_tiles_ = true;
+    ir::Buffer buffer;
+    buffer.kind = ir::BufferKind::Local;
+    buffer.dtype = value.dtype;
+    buffer.name = name;
+    buffer.span = value.span;
+    std::vector<Axis> axes = value.tile->axes;
+    for (Axis& axis : axes) {
+        buffer.shape.push_back(axis.capacity);
+        if (!changes(axis.extent)) continue;
+        ir::Stmt& let = push(ir::StmtKind::Let, value.span);
+        let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, DType::Int64, name + ".extent");
+        let.value = axis.extent;
+        tile_extents_[let.symbol] = axis.extent;
+        axis.extent = kernel_.symbol(let.symbol);
+    }
+    const auto id = static_cast<BufferId>(kernel_.buffers.size());
+    kernel_.buffers.push_back(std::move(buffer));
+    push(ir::StmtKind::Alloc, value.span).buffer = id;
+    for_each(axes, [&](const std::vector<ExprId>& index) {
+        const ExprId element = value.tile->at(index);
+        ir::Stmt& store = push(ir::StmtKind::Store, value.span);
+        store.buffer = id;
+        store.indices = index;
+        store.value = element;
+    });
+    Value result = value;
+    auto tile = std::make_shared<Tile>();
+    tile->axes = std::move(axes);
+    tile->direct = {id};
+    tile->at = [this, id, span = value.span](const std::vector<ExprId>& index) {
+        return kernel_.load(id, index, span);
+    };
+    result.tile = tile;
+    result.is_row = false;
+    return result;
+}
+
+}  // namespace quern::semantics

@@ -1,0 +1,140 @@
+#include "quern/kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "quern/static_kernel.h"
+#include "tests/tensor_test.h"
+
+namespace quern {
+namespace {
+
+constexpr const char* kScale = R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = x[i] * factor
+})";
+
+inline const auto kProduct = QUERN_KERNEL(R"(compute(A, B) {
+    @kernel matmul
+    for i in 0..M, j in 0..N:
+        var sum = 0.0
+        for k in 0..K:
+            sum += A[i, k] * B[k, j]
+        out[i, j] = sum
+})");
+
+TEST(Kernel, TakesTensorsByPositionAndNumbersByNameInAnyOrder) {
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    const Kernel scale(kScale);
+    EXPECT_CLOSE(scale(x, arg("factor", 3)), (std::vector<double>{3, 6}), 0, 0);
+    EXPECT_CLOSE(scale(arg("factor", 0.5f), x), (std::vector<double>{0.5, 1}), 0, 0);
+    EXPECT_CLOSE(compute(kScale, x, arg("factor", 2.0)), (std::vector<double>{2, 4}), 0, 0);
+    EXPECT_EQ(scale.operand_names(), std::vector<std::string>{"x"});
+}
+
+TEST(Kernel, AppliesPipedFunctionsToTheResult) {
+    const Tensor x = Tensor::from<float>({2}, {3, 4});
+    const Tensor norm = compute(R"(let norm = compute(x) {
+        @kernel reduce(+)
+        for i in 0..len: yield x[i] * x[i]
+    } |> sqrt())",
+                                x);
+    EXPECT_EQ(norm.item(), 5);
+}
+
+TEST(Kernel, ThrowsEveryErrorOfATextAtOnce) {
+    try {
+        Kernel("compute(x) {\n @kernel custom\n for i in 0 n: out[i] = 1\n y = }");
+        FAIL() << "expected a KernelError";
+    } catch (const KernelError& error) {
+        EXPECT_GE(error.diagnostics().size(), 2u);
+        EXPECT_EQ(error.diagnostics()[0].code, "E0212");
+        EXPECT_EQ(error.diagnostics()[0].line, 3);
+    }
+}
+
+TEST(Kernel, NamesAMissingNumberAndAWrongCountOfOperands) {
+    const Tensor x({2});
+    EXPECT_THROWS(KernelError, "arg(\"factor\", value)", compute(kScale, x));
+    EXPECT_THROWS(KernelError, "expected 1 operand", compute(kScale, x, x));
+    EXPECT_THROWS(ValueError, "a name that the kernel leaves free, got 'fctor'",
+                  compute(kScale, x, arg("fctor", 1)));
+    EXPECT_THROWS(ValueError, "got 'x'", compute(kScale, x, arg("factor", 1), arg("x", 1)));
+    EXPECT_THROWS(ValueError, "expected 'factor' once",
+                  compute(kScale, x, arg("factor", 1), arg("factor", 2)));
+}
+
+TEST(Kernel, RefusesAScriptAndAsynchronousWork) {
+    EXPECT_THROWS(ValueError, "expected one compute", Kernel("let a = 1\nlet b = 2"));
+    EXPECT_THROWS(DeviceError, "E0600", Kernel(kScale).async());
+}
+
+TEST(Kernel, HeedsItsDecoratorsOfPlace) {
+    const Tensor x({2});
+    const auto text = [](const std::string& decorator) {
+        return "compute(x) " + decorator +
+               " { @kernel elementwise; for i in 0..len { out[i] = x[i]; } }";
+    };
+    EXPECT_THROWS(KernelError, "error[E0601]", compute(text("@device(\"cuda:9\")"), x));
+    EXPECT_THROWS(KernelError, "error[E0600]", compute(text("@async"), x));
+    EXPECT_EQ(compute(text("@device(\"interpreter\")"), x).shape(), Shape{2});
+}
+
+TEST(Kernel, FailsAtItsLineAndStaysUsable) {
+    const Kernel pick(R"(compute(table, index) {
+        @kernel custom
+        for i in 0..n:
+            out[i] = table[index[i]]
+    })");
+    const Tensor table = Tensor::from<float>({2}, {5, 6});
+    try {
+        pick(table, Tensor::from<std::int64_t>({1}, {1000000}));
+        FAIL() << "expected a KernelError";
+    } catch (const KernelError& error) {
+        EXPECT_EQ(error.diagnostics()[0].code, "E0507");
+        EXPECT_EQ(error.diagnostics()[0].line, 4);
+    }
+    EXPECT_EQ(pick(table, Tensor::from<std::int64_t>({1}, {1})).item(), 6);
+}
+
+TEST(Kernel, MayRunOnManyThreadsAtOnce) {
+    const Kernel scale(kScale);
+    std::vector<std::thread> threads;
+    std::vector<double> results(4);
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+            for (int n = 0; n < 20; ++n) {
+                results[std::size_t(t)] =
+                    scale(Tensor::from<float>({1}, {float(t)}), arg("factor", 2)).item();
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int t = 0; t < 4; ++t) EXPECT_EQ(results[std::size_t(t)], 2 * t);
+}
+
+TEST(Kernel, ExplainsItselfWithAndWithoutOperands) {
+    const Kernel product(kProduct);
+    EXPECT_NE(product.explain().find("K, from axis 1 of 'A' (bare index"), std::string::npos);
+    const std::vector<Tensor> operands = {Tensor({2, 3}), Tensor({3, 4})};
+    const std::string text = product.explain(operands);
+    EXPECT_NE(text.find("K = 3"), std::string::npos) << text;
+    EXPECT_NE(text.find("i in 0..M = 2, j in 0..N = 4"), std::string::npos) << text;
+    EXPECT_NE(text.find("72 B read, 32 B written"), std::string::npos) << text;
+}
+
+TEST(StaticKernel, RunsAndTakesTensorsOfStaticShape) {
+    const Tensor x = Tensor::from<float>({2, 2}, {1, 2, 3, 4});
+    EXPECT_CLOSE(kProduct(x, x), (std::vector<double>{7, 10, 15, 22}), 0, 0);
+    const StaticTensor<2, 2> square(x);
+    EXPECT_CLOSE(kProduct(square, square), (std::vector<double>{7, 10, 15, 22}), 0, 0);
+    EXPECT_THROWS(ShapeError, "expected a tensor of shape [3, 2], got [2, 2]",
+                  (StaticTensor<3, 2>(x)));
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,62 @@
+#include "quern/kernel.h"
+#include "tests/tensor_test.h"
+
+namespace quern {
+namespace {
+
+const char* const kMatmul = R"(compute(A, B) {
+    @kernel matmul
+    @workgroup(16, 16)
+    for i in 0..M, j in 0..N:
+        var sum = 0.0
+        for k in 0..K:
+            sum += A[i, k] * B[k, j]
+        out[i, j] = sum
+})";
+
+TEST(Explain, SaysWhatTheTextAloneSays) {
+    EXPECT_EQ(Kernel(kMatmul).explain(), R"(kernel      matmul
+operands    A float32[M, K]
+            B float32[K, N]
+result      float32[M, N]
+dimensions  M, from axis 0 of 'A' (bare index, line 7)
+            N, from axis 1 of 'B' (bare index, line 7)
+            K, from axis 1 of 'A' (bare index, line 7); axis 0 of 'B' (bare index, line 7)
+parallel    i in 0..M, j in 0..N, on the interpreter's threads
+in order        k in 0..K, reduces sum
+work-group  16 x 16, innermost first (a hint; the interpreter has none)
+)");
+}
+
+TEST(Explain, CountsBytesAndOperationsForGivenOperands) {
+    const std::vector<Tensor> operands = {Tensor({3, 5}), Tensor({5, 7})};
+    const std::string text = Kernel(kMatmul).explain(operands);
+    for (const char* part :
+         {"A float32[3, 5]", "result      float32[3, 7]", "K = 5, from axis 1 of 'A'",
+          "i in 0..M = 3, j in 0..N = 7", "200 B read, 84 B written",
+          "210 arithmetic, 0 function calls", "over 21 points"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+    }
+}
+
+TEST(Explain, NamesAnAxisByItsDimension) {
+    const std::string text = Kernel(R"(compute(q, k) {
+        @kernel custom
+        for i in 0..rows, j in 0..columns:
+            var total = 0.0
+            for d in 0..width:
+                total += q[i, d]
+            out[i, j] = dot(q[i], k[j]) / total
+    })")
+                                 .explain();
+    EXPECT_NE(text.find("q float32[rows, width]"), std::string::npos) << text;
+    EXPECT_NE(text.find("k float32[columns, width]"), std::string::npos) << text;
+}
+
+TEST(Explain, RefusesWhatALaunchRefuses) {
+    const std::vector<Tensor> operands = {Tensor({3, 5}), Tensor({4, 7})};
+    EXPECT_THROWS(KernelError, "E0501", Kernel(kMatmul).explain(operands));
+}
+
+}  // namespace
+}  // namespace quern

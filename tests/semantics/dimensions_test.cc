@@ -1,0 +1,231 @@
+#include "tests/semantics/findings.h"
+
+namespace quern::semantics {
+namespace {
+
+Given with(std::vector<Operand> operands, Arguments arguments = {}) {
+    return {std::move(operands), std::move(arguments), false, {}, {}};
+}
+
+TEST(Check39, ADimensionWithTwoValuesNamesBothAndBothPlaces) {
+    const Analysed a = analyse(example_text("09"), with({{{3, 5}}, {{4, 7}}}));
+    EXPECT_EQ(a.findings(), "E0501 8:32 `k`");
+    EXPECT_TRUE(
+        contains(a.words("E0501"),
+                 "dimension 'K' is 5 from axis 1 of 'A' (line 8, column 25) and 4 from axis 0 of "
+                 "'B' (line 8, column 32)"));
+    EXPECT_FALSE(a.binding);
+}
+
+TEST(Check45, AnExtentThatNothingBindsAsksForADeclaration) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..n, j in 0..m:\n  out[i, j] = x[i]\n}";
+    const Analysed a = analyse(text, with({{{4}}}));
+    EXPECT_EQ(a.findings(), "E0503 3:24 `m`");
+    EXPECT_TRUE(contains(a.words("E0503"), "declare it"));
+    const Analysed bound = analyse(text, with({{{4}}}, {{"m", std::int64_t(3)}}));
+    EXPECT_EQ(bound.output(), (Shape{4, 3}));
+    EXPECT_EQ(analyse(example_text("12"), with({{{1, 1, 9, 8}}, {{1, 3, 2}}})).output(),
+              (Shape{1, 1, 7, 7}));
+}
+
+TEST(Check46, AWindowLargerThanItsImageIsRefused) {
+    const Analysed a = analyse(example_text("12"), with({{{1, 1, 3, 3}}, {{1, 5, 5}}}));
+    EXPECT_EQ(a.findings(), "E0506 5:22 `out_h`; E0506 5:38 `out_w`");
+    EXPECT_TRUE(contains(a.words("E0506"), "-1"));
+}
+
+TEST(Check47, QueriesAndKeysOfDifferentLengthDisagree) {
+    const Analysed a = analyse(
+        example_text("13"),
+        with({{{1, 1, 128, 4}}, {{1, 1, 77, 4}}, {{1, 1, 77, 4}}, {{128, 128}, DType::Bool}}));
+    EXPECT_EQ(a.findings().substr(0, 5), "E0501");
+    EXPECT_TRUE(contains(a.words("E0501"), "'seq_len' is 128 from"));
+    EXPECT_TRUE(contains(a.words("E0501"), "77 from axis 2 of 'K'"));
+    EXPECT_TRUE(contains(
+        findings(example_text("13"),
+                 with({{{1, 1, 8, 4}}, {{1, 1, 8, 5}}, {{1, 1, 8, 4}}, {{8, 8}, DType::Bool}})),
+        "E0501"));
+}
+
+TEST(Check54, AnOddRotaryWidthDoesNotFit) {
+    EXPECT_TRUE(contains(findings(example_text("18"), with({{{1, 1, 3, 5}}, {{3, 2}}, {{3, 2}}})),
+                         "E0508"));
+    EXPECT_TRUE(contains(findings(example_text("18"), with({{{1, 1, 3, 6}}, {{3, 2}}, {{3, 2}}})),
+                         "E0508"));
+    EXPECT_EQ(analyse(example_text("18"), with({{{1, 1, 3, 4}}, {{3, 2}}, {{3, 2}}})).output(),
+              (Shape{1, 1, 3, 4}));
+}
+
+TEST(Rule1, ADeclaredShapeOrTheHostBindsFirst) {
+    const std::string text =
+        "compute(x: [batch, 2*half]) {\n@kernel custom\nfor b in 0..batch, i in 0..half: out[b, i] "
+        "= x[b, i + half]\n}";
+    const Analysed a = analyse(text, with({{{3, 8}}}));
+    EXPECT_EQ(a.origin("batch"), "3 from axis 0 of 'x' (declared)");
+    EXPECT_EQ(a.origin("half"), "4 from axis 1 of 'x' (declared)");
+    EXPECT_EQ(a.output(), (Shape{3, 4}));
+    const Analysed odd = analyse(text, with({{{3, 7}}}));
+    EXPECT_EQ(odd.findings(), "E0501 1:20 `2*half`");
+    EXPECT_TRUE(contains(odd.words("E0501"), "no whole solution for 'half'"));
+    const Analysed host = analyse(text, with({{{3, 8}}}, {{"batch", std::int64_t(4)}}));
+    EXPECT_EQ(host.findings().substr(0, 5), "E0501");
+    EXPECT_TRUE(contains(host.words("E0501"), "'batch' is 4"));
+    EXPECT_TRUE(contains(host.words("E0501"), "3 from axis 0 of 'x'"));
+    EXPECT_EQ(analyse(text, with({{{3, 8}}}, {{"batch", std::int64_t(3)}})).findings(), "");
+}
+
+TEST(Rule2, ABareIndexBindsTheExtentOfItsAxis) {
+    const Analysed a = analyse(example_text("09"), with({{{3, 5}}, {{5, 7}}}));
+    EXPECT_EQ(a.origin("M"), "3 from axis 0 of 'A' (bare index)");
+    EXPECT_EQ(a.origin("N"), "7 from axis 1 of 'B' (bare index)");
+    EXPECT_EQ(a.origin("K"), "5 from axis 1 of 'A' (bare index)");
+    // A partial index counts.
+    const Analysed q =
+        analyse(example_text("13"),
+                with({{{1, 2, 8, 4}}, {{1, 2, 8, 4}}, {{1, 2, 8, 4}}, {{8, 8}, DType::Bool}}));
+    EXPECT_EQ(q.origin("heads"), "2 from axis 1 of 'Q' (bare index)");
+}
+
+TEST(Rule2, ALoopThatBeginsLaterIsBoundByItsRange) {
+    const std::string text = "compute(x) {\n@kernel custom\nfor i in 1..n: out[i] = x[i]\n}";
+    EXPECT_TRUE(contains(analyse(text, with({{{4}}})).origin("n"), "4 from"));
+    EXPECT_TRUE(contains(analyse(text, with({{{4}}})).origin("n"), "(largest range in bounds)"));
+}
+
+TEST(Rule3, ASliceBindsTheLoopsBound) {
+    const Analysed a =
+        analyse(example_text("14"), with({{{1, 1, 70, 4}}, {{1, 1, 70, 4}}, {{1, 1, 70, 4}}}));
+    EXPECT_EQ(a.origin("seq_len"), "70 from axis 2 of 'K' (slice)");
+    EXPECT_TRUE(contains(
+        findings(example_text("14"), with({{{1, 1, 70, 4}}, {{1, 1, 71, 4}}, {{1, 1, 71, 4}}})),
+        "E0501"));
+}
+
+TEST(Rule4, AGuardBindsThroughALet) {
+    Given given = with({{{1, 1, 6, 5}}, {{1, 1, 3, 2}}, {{1}}});
+    const Analysed a = analyse(example_text("11"), given);
+    EXPECT_EQ(a.origin("in_h"), "6 from axis 2 of 'input' (guard)");
+    EXPECT_EQ(a.origin("in_w"), "5 from axis 3 of 'input' (guard)");
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..4:\n  var v = 0.0\n  if i < n: v = x[i]\n  "
+        "out[i] = v\n}";
+    EXPECT_EQ(analyse(text, with({{{3}}})).origin("n"), "3 from axis 0 of 'x' (guard)");
+}
+
+TEST(Rule4, AGuardThatIndexesNothingIsAScalarThatNobodyBinds) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 0.0\n  if i < limit: v = x[i]\n  "
+        "out[i] = v\n}";
+    // A guarded read says what limit is, not how far the loop runs.
+    EXPECT_EQ(findings(text, with({{{3}}})), "E0503 3:13 `n`");
+    const std::string other =
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = x[i]\n  if i * 2 < limit: v = "
+        "0.0\n  out[i] = v\n}";
+    EXPECT_EQ(findings(other, with({{{3}}})), "E0411 5:14 `limit`");
+    EXPECT_EQ(findings(other, with({{{3}}}, {{"limit", std::int64_t(2)}})), "");
+}
+
+TEST(Rule5, TilesThatMeetShareTheirExtents) {
+    const Analysed a =
+        analyse(example_text("14"), with({{{1, 1, 8, 4}}, {{1, 1, 8, 4}}, {{1, 1, 8, 4}}}));
+    EXPECT_TRUE(contains(a.origin("head_dim"), "4 from "));
+    EXPECT_TRUE(contains(a.origin("head_dim"), "(tile shape)"));
+    EXPECT_TRUE(contains(
+        findings(example_text("14"), with({{{1, 1, 8, 4}}, {{1, 1, 8, 4}}, {{1, 1, 8, 6}}})),
+        "E0501"));
+    EXPECT_TRUE(contains(
+        findings("compute(a, b) {\n@kernel custom\nfor i in 0..n: out[i] = dot(a[i], b[i])\n}",
+                 with({{{2, 3}}, {{2, 4}}})),
+        "E0501 3:25 `dot(a[i], b[i])`"));
+}
+
+TEST(Rule6, AnOutputOnlyExtentIsTheLargestInBounds) {
+    const Analysed a = analyse(example_text("12"), with({{{1, 1, 9, 8}}, {{1, 3, 2}}}));
+    EXPECT_EQ(a.origin("out_h").substr(0, 6), "7 from");
+    EXPECT_TRUE(contains(a.origin("out_h"), "(largest range in bounds)"));
+    const std::string strided =
+        "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[3*i + 1]\n}";
+    for (const auto& [extent, n] : {std::pair{1, 0}, {2, 1}, {4, 1}, {5, 2}, {9, 3}}) {
+        EXPECT_EQ(analyse(strided, with({{{extent}}})).output(), Shape{n}) << extent;
+    }
+    // A guarded read says nothing.
+    EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 0.0\n  if i > 2: v "
+                       "= x[i + 1]\n  out[i] = v\n}",
+                       with({{{9}}})),
+              "E0503 3:13 `n`");
+}
+
+TEST(Rule7, ConvolutionsHaveASchema) {
+    const Analysed a = analyse(example_text("11"),
+                               with({{{1, 1, 6, 5}}, {{1, 1, 3, 2}}, {{1}}},
+                                    {{"stride", std::int64_t(2)}, {"padding", std::int64_t(1)}}));
+    EXPECT_TRUE(contains(a.origin("out_h"), "3 from"));
+    EXPECT_TRUE(contains(a.origin("out_h"), "(convolution schema)"));
+    std::string other = example_text("11");
+    other.replace(other.find("@kernel conv2d"), 14, "@kernel custom");
+    EXPECT_TRUE(
+        contains(findings(other, with({{{1, 1, 6, 5}}, {{1, 1, 3, 2}}, {{1}}},
+                                      {{"stride", std::int64_t(1)}, {"padding", std::int64_t(1)}})),
+                 "E0503"));
+}
+
+TEST(Dimensions, ABoundThatIsNotInvertibleIsOneOpaqueExtent) {
+    const Analysed a = analyse(example_text("18"), with({{{1, 1, 3, 4}}, {{3, 2}}, {{3, 2}}}));
+    EXPECT_EQ(a.origin("head_dim/2"), "2 from axis 1 of 'cos_cache' (bare index)");
+    EXPECT_TRUE(contains(a.cir(), "`head_dim/2`"));
+    // One that is known is a number; it leaves a linear bound alone.
+    const Analysed known =
+        analyse("compute(x: [n], y) {\n@kernel custom\nfor i in 0..n/2: out[i] = x[i] + y[i]\n}",
+                with({{{5}}, {{2}}}));
+    EXPECT_EQ(known.findings().substr(0, 5), "E0501");
+    const Analysed linear =
+        analyse("compute(x) {\n@kernel custom\nfor i in 0..3*n: out[i] = x[i]\n}", with({{{12}}}));
+    EXPECT_EQ(linear.origin("n"), "4 from axis 0 of 'x' (bare index)");
+    EXPECT_TRUE(contains(
+        analyse("compute(x) {\n@kernel custom\nfor i in 0..3*n: out[i] = x[i]\n}", with({{{11}}}))
+            .words("E0501"),
+        "no whole solution for 'n'"));
+}
+
+TEST(Dimensions, AStridedGroupBindsItsAxis) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[3*i] + x[3*i + 1] + x[3*i + 2]\n}";
+    EXPECT_EQ(analyse(text, with({{{9}}})).origin("n"), "3 from axis 0 of 'x' (strided accesses)");
+    EXPECT_EQ(findings(text, with({{{10}}})).substr(0, 5), "E0508");
+    // Without one of its offsets it is no group: the largest range in bounds.
+    const std::string part =
+        "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[3*i] + x[3*i + 1]\n}";
+    EXPECT_EQ(analyse(part, with({{{9}}})).output(), Shape{3});
+    EXPECT_EQ(analyse(part, with({{{11}}})).output(), Shape{4});
+}
+
+TEST(Dimensions, OneLoopOverLenIsFlatOnlyWhereItMustBe) {
+    const std::string text = "compute(x) {\n@kernel elementwise\nfor i in 0..len: out[i] = x[i]\n}";
+    EXPECT_TRUE(contains(analyse(text, with({{{2, 3}}})).cir(), "operand x: float32[x.0] flat"));
+    EXPECT_FALSE(contains(analyse(text, with({{{6}}})).cir(), "flat"));
+    const std::string custom = "compute(x) {\n@kernel custom\nfor i in 0..len: out[i] = x[i]\n}";
+    EXPECT_EQ(findings(custom, with({{{2, 3}}})), "E0402 3:27 `x[i]`");
+}
+
+TEST(Dimensions, CirNamesAnExtentByItsDimension) {
+    const std::string cir =
+        analyse(example_text("14"), with({{{1, 1, 8, 4}}, {{1, 1, 8, 4}}, {{1, 1, 8, 4}}})).cir();
+    EXPECT_TRUE(contains(cir, "min(64, seq_len - q_block)"));
+    EXPECT_FALSE(contains(cir, "Q.2 - "));
+    EXPECT_FALSE(contains(cir, "K.2 - "));
+    // What has m_new's extent as one of its own needs no other.
+    EXPECT_TRUE(
+        contains(cir, "let m_new.extent: int64 = min(min(64, seq_len - q_block), m.extent0)"));
+    int loops = 0;
+    for (auto at = cir.find("in 0..m_new.extent {"); at != std::string::npos; ++loops) {
+        at = cir.find("in 0..m_new.extent {", at + 1);
+    }
+    EXPECT_EQ(loops, 4) << cir;
+    // An axis without absent lanes has no extent of its own.
+    EXPECT_FALSE(contains(cir, "o.extent1"));
+    EXPECT_TRUE(contains(cir, "in 0..head_dim"));
+}
+
+}  // namespace
+}  // namespace quern::semantics

@@ -1,0 +1,161 @@
+#include "tests/semantics/findings.h"
+
+namespace quern::semantics {
+namespace {
+
+Given with(std::vector<Operand> operands, Arguments arguments = {}) {
+    return {std::move(operands), std::move(arguments), false, {}, {}};
+}
+
+std::string over_x(const std::string& body) {
+    return "compute(x) {\n@kernel custom\n" + body + "\n}";
+}
+
+TEST(Check48, OperandsAreNotWrittenAndOutIs) {
+    EXPECT_TRUE(
+        contains(findings(over_x("for i in 0..n: x[i] = 0.0"), with({{{4}}})), "E0420 3:16 `x`"));
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = out[i] + x[i]"), with({{{4}}})).substr(0, 5),
+              "E0421");
+    EXPECT_EQ(findings(over_x("for i in 0..n:\n  let a = x[i]"), with({{{4}}})).substr(0, 5),
+              "E0422");
+}
+
+TEST(Check50, ABodyThatIsNotWrittenIsRefused) {
+    EXPECT_EQ(findings(over_x("..."), with({{{4}}})).substr(0, 9), "E0406 3:1");
+}
+
+TEST(Check55, AnIndexThatIsProvablyOutsideIsRefused) {
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = x[i] + x[-1]"), with({{{4}}})),
+              "E0507 3:34 `-1`");
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = x[i] + x[n]"), with({{{4}}})),
+              "E0507 3:34 `n`");
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = x[i] + x[i + 1]"), with({{{4}}})),
+              "E0507 3:34 `i + 1`");
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = x[i] + x[i - 1]"), with({{{4}}})),
+              "E0507 3:34 `i - 1`");
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = x[i] + x[n - 1 - i]"), with({{{4}}})), "");
+    EXPECT_EQ(
+        findings(over_x("for i in 0..n:\n  var v = x[i]\n  if i > 0: v += x[i - 1]\n  out[i] = v"),
+                 with({{{4}}})),
+        "");
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = select(i > 0, x[i - 1], 0.0) + x[i]"),
+                       with({{{4}}})),
+              "");
+}
+
+TEST(Output, ASingleStoreReachesOnePastItsLargestIndex) {
+    EXPECT_EQ(analyse(over_x("for i in 0..n: out[i] = x[i]"), with({{{4}}})).output(), Shape{4});
+    EXPECT_EQ(analyse(over_x("for i in 0..n: out[i + 2] = x[i]"), with({{{4}}})).output(),
+              Shape{6});
+    EXPECT_EQ(analyse(over_x("for i in 0..n: out[3*i] = x[i]"), with({{{4}}})).output(), Shape{10});
+    EXPECT_EQ(analyse(over_x("for i in 0..n: out[n - 1 - i] = x[i]"), with({{{4}}})).output(),
+              Shape{4});
+    EXPECT_EQ(
+        analyse(over_x("for i in 0..4, j in 0..4: out[i + 4*j] = x[i]"), with({{{4}}})).output(),
+        Shape{16});
+    EXPECT_EQ(analyse(over_x("for i in 0..n: out[0, i, 2] = x[i]"), with({{{4}}})).output(),
+              (Shape{1, 4, 3}));
+}
+
+TEST(Output, AnEmptyLoopGivesAnEmptyAxis) {
+    for (const char* index : {"i", "i + 2", "3*i", "n - 1 - i", "2*i + 1"}) {
+        EXPECT_EQ(
+            analyse(over_x(std::string("for i in 0..n: out[") + index + "] = x[i]"), with({{{0}}}))
+                .output(),
+            Shape{0})
+            << index;
+    }
+    EXPECT_EQ(
+        analyse(
+            "compute(x) {\n@kernel custom\nfor i in 0..n, j in 0..3: out[3*i + j + 1] = x[i, j]\n}",
+            with({{{0, 3}}}))
+            .output(),
+        Shape{0});
+}
+
+TEST(Output, SeveralStoresJoin) {
+    const std::string text = over_x("for i in 0..n:\n  out[2*i] = x[i]\n  out[2*i + 1] = x[i]");
+    const Analysed a = analyse(text, with({{{4}}}));
+    EXPECT_EQ(a.output(), Shape{8});
+    EXPECT_TRUE(contains(a.cir(), "output out: float32[n * 2]"));
+    EXPECT_EQ(analyse("compute(x, y) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\nfor j in "
+                      "0..m: out[j] = y[j]\n}",
+                      with({{{4}}, {{7}}}))
+                  .output(),
+              Shape{7});
+    EXPECT_EQ(analyse("compute(x, y) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\nfor j in "
+                      "0..m: out[n + j] = y[j]\n}",
+                      with({{{4}}, {{0}}}))
+                  .output(),
+              Shape{4});
+    EXPECT_EQ(findings(over_x("for i in 0..n:\n  out[i] = x[i]\n  out[i, 0] = x[i]"), with({{{4}}}))
+                  .substr(0, 5),
+              "E0502");
+}
+
+TEST(Output, ACondition) {
+    // `if` is ignored: the extent does not depend on elements.
+    EXPECT_EQ(
+        analyse(over_x("for i in 0..n:\n  if x[i] > 0.0: out[i] = x[i]"), with({{{4}}})).output(),
+        Shape{4});
+}
+
+TEST(Output, ANegativeIndexAndOneFromDataAreRefused) {
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[i - 1] = x[i]"), with({{{4}}})),
+              "E0507 3:20 `i - 1`");
+    EXPECT_EQ(findings(over_x("for i in 0..n: out[x[i]] = 1.0"), with({{{4}, DType::Int64}})),
+              "E0503 3:20 `x[i]`");
+}
+
+TEST(Output, ATileHasTheTrailingAxes) {
+    EXPECT_EQ(analyse(over_x("for b in 0..n: out[b] = exp(x[b, 0:3])"), with({{{2, 5}}})).output(),
+              (Shape{2, 3}));
+    EXPECT_EQ(analyse(over_x("out = exp(x) * 2.0"), with({{{2, 5}}})).output(), (Shape{2, 5}));
+    EXPECT_EQ(analyse(over_x("out = reduce(+, x)"), with({{{2, 5}}})).output(), Shape{});
+    EXPECT_EQ(analyse(over_x("out = reduce(+, x, axis=0)"), with({{{2, 5}}})).output(),
+              (Shape{1, 5}));
+    EXPECT_EQ(analyse(example_text("14"), with({{{1, 2, 70, 4}}, {{1, 2, 70, 4}}, {{1, 2, 70, 4}}}))
+                  .output(),
+              (Shape{1, 2, 70, 4}));
+}
+
+TEST(Output, ABodyWithoutLoopsIsParallelOverAxesThatNothingReduces) {
+    const Analysed a = analyse("compute(x) {\n@kernel fused\nout = x / reduce(+, x, axis=-1)\n}",
+                               with({{{2, 5}}}));
+    EXPECT_TRUE(contains(a.cir(), "parallel for axis0 in 0..x.0"));
+    EXPECT_FALSE(contains(a.cir(), "axis1"));
+    EXPECT_FALSE(contains(
+        analyse("compute(x) {\n@kernel fused\nout = x / reduce(+, x)\n}", with({{{2, 5}}})).cir(),
+        "parallel"));
+}
+
+TEST(N0801, IsSaidExactlyWhenElementsMayStayUnwritten) {
+    const auto notes = [](const std::string& body) {
+        return analyse("compute(x) {\n@kernel custom\n" + body + "\n}", with({{{4}}}))
+            .findings(true);
+    };
+    EXPECT_EQ(notes("for i in 0..n: out[i] = x[i]"), "");
+    EXPECT_EQ(notes("for i in 0..n:\n  out[2*i] = x[i]\n  out[2*i + 1] = x[i]"), "");
+    EXPECT_EQ(notes("for i in 0..n: out[2*i] = x[i]"), "N0801 3:16 `out[2*i]`");
+    EXPECT_EQ(notes("for i in 0..n: out[i + 1] = x[i]"), "N0801 3:16 `out[i + 1]`");
+    EXPECT_EQ(notes("for i in 0..n:\n  if x[i] > 0.0: out[i] = x[i]"), "N0801 4:18 `out[i]`");
+    EXPECT_EQ(notes("for i in 0..n step 2: out[i] = x[0]").substr(0, 5), "E0503");
+    EXPECT_EQ(notes("for i in 0..n: out[i, i] = x[i]"), "N0801 3:16 `out[i, i]`");
+    EXPECT_EQ(notes("for i in 0..n:\n  if x[i] > 0.0: out[i] = x[i]\n  else: out[i] = 0.0"), "");
+    EXPECT_EQ(notes("for i in 0..n: out[n - 1 - i] = x[i]"), "");
+    EXPECT_EQ(notes("for i in 0..n: out[i, 0] = x[i]"), "");
+    EXPECT_EQ(notes("out[0] = x[0]"), "");
+    EXPECT_EQ(notes("for b in 0..n: out[b, 0:3] = x[0:3] * x[b]"), "");
+    EXPECT_EQ(notes("for b in 0..n: out[b, 1:4] = x[0:3] * x[b]"), "N0801 3:16 `out[b, 1:4]`");
+    EXPECT_EQ(notes("for b in 0..1:\n  out[0] = x[0]\n  out[1] = x[1]"), "");
+    EXPECT_EQ(notes("for b in 0..1:\n  out[0] = x[0]\n  out[2] = x[1]"), "N0801 5:3 `out[2]`");
+    EXPECT_EQ(notes("for k in 0..n step 2: out[k:k+2] = x[k:k+2]"), "");
+    EXPECT_EQ(notes("for k in 0..4 step 2: out[k:k+1] = x[0:1]"), "N0801 3:23 `out[k:k+1]`");
+    EXPECT_EQ(analyse(example_text("14"), with({{{1, 2, 70, 4}}, {{1, 2, 70, 4}}, {{1, 2, 70, 4}}}))
+                  .findings(true),
+              "");
+    EXPECT_EQ(analyse(example_text("15"), with({{{7}}})).findings(true), "");
+}
+
+}  // namespace
+}  // namespace quern::semantics

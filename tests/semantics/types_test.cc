@@ -1,0 +1,209 @@
+#include "tests/semantics/findings.h"
+
+namespace quern::semantics {
+namespace {
+
+Given with(std::vector<Operand> operands) { return {std::move(operands), {}, false, {}, {}}; }
+
+std::string elementwise(const std::string& operands, const std::string& value) {
+    return "compute(" + operands + ") {\n@kernel elementwise\nfor i in 0..len: out[i] = " + value +
+           "\n}";
+}
+
+Given of(DType dtype) { return with({{{8}, dtype}}); }
+
+TEST(Check43, AConditionIsABoolOrAnInteger) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 0.0\n  if x[i]: v = 1.0\n  out[i] "
+        "= v\n}";
+    const Analysed a = analyse(text, of(DType::Float32));
+    EXPECT_EQ(a.findings(), "E0405 5:6 `x[i]`");
+    EXPECT_TRUE(contains(a.words("E0405"), "x[i] != 0.0"));
+    for (const DType dtype : {DType::Bool, DType::UInt8, DType::Int32, DType::Int64}) {
+        EXPECT_EQ(findings(text, of(dtype)), "") << to_string(dtype);
+    }
+}
+
+TEST(Check44, IntegersAndFloatsDoNotMixButLiteralsFit) {
+    const Given mixed = with({{{8}, DType::Int32}, {{8}, DType::Float32}});
+    EXPECT_EQ(findings(elementwise("a, b", "a[i] * b[i]"), mixed), "E0404 3:27 `a[i] * b[i]`");
+    const Analysed a = analyse(elementwise("a", "a[i] * 2.0"), of(DType::Int32));
+    EXPECT_EQ(a.out_dtype(), DType::Float32);
+    EXPECT_EQ(analyse(elementwise("a", "a[i] * 2"), of(DType::Int32)).out_dtype(), DType::Int32);
+    EXPECT_EQ(analyse(elementwise("a", "a[i] * 2.0"), of(DType::Float16)).out_dtype(),
+              DType::Float16);
+    EXPECT_EQ(analyse(elementwise("a", "a[i] * 0.1"), of(DType::Float64)).out_dtype(),
+              DType::Float64);
+    EXPECT_EQ(analyse(elementwise("a, b", "a[i] + f32(b[i])"), with({{{8}}, {{8}, DType::Int32}}))
+                  .findings(),
+              "");
+}
+
+struct Promotion {
+    DType a, b, result;
+};
+
+TEST(Types, FloatsAndIntegersPromoteAmongThemselves) {
+    const Promotion rows[] = {{DType::Float16, DType::Float32, DType::Float32},
+                              {DType::Float16, DType::BFloat16, DType::Float32},
+                              {DType::Float32, DType::Float64, DType::Float64},
+                              {DType::Int8, DType::Int32, DType::Int32},
+                              {DType::UInt8, DType::Int8, DType::Int16},
+                              {DType::UInt32, DType::Int8, DType::Int64},
+                              {DType::UInt8, DType::UInt32, DType::UInt32},
+                              {DType::Bool, DType::Int8, DType::Int8}};
+    for (const Promotion& row : rows) {
+        for (const bool swapped : {false, true}) {
+            const Given given =
+                with({{{8}, swapped ? row.b : row.a}, {{8}, swapped ? row.a : row.b}});
+            const Analysed a = analyse(elementwise("a, b", "a[i] + b[i]"), given);
+            ASSERT_TRUE(a.lowered) << a.findings();
+            EXPECT_EQ(a.out_dtype(), row.result) << to_string(row.a) << to_string(row.b);
+        }
+    }
+    EXPECT_EQ(findings(elementwise("a, b", "a[i] + b[i]"),
+                       with({{{8}, DType::UInt64}, {{8}, DType::Int8}})),
+              "E0415 3:27 `a[i] + b[i]`");
+}
+
+TEST(Types, LiteralsAloneAreFloat32AndInt64) {
+    EXPECT_EQ(
+        analyse(elementwise("a", "select(a[i] > 0.0, 2.0, 3.0)"), of(DType::Float64)).out_dtype(),
+        DType::Float32);
+    EXPECT_EQ(analyse(elementwise("a", "i64(a[i]) * 0 + 2 * i"), of(DType::Float64)).out_dtype(),
+              DType::Int64);
+    EXPECT_EQ(
+        analyse(elementwise("a", "select(a[i] > 0, sqrt(i), 1.0)"), of(DType::Int64)).out_dtype(),
+        DType::Float32);
+    EXPECT_EQ(analyse(elementwise("a", "a[i] < 2"), of(DType::Int8)).out_dtype(), DType::Bool);
+}
+
+TEST(Types, AWeakLiteralIsMadeInTheDtypeItMeets) {
+    EXPECT_TRUE(contains(analyse(elementwise("a", "a[i] * 0.1"), of(DType::Float64)).cir(),
+                         "a[i] * 0.1:float64"));
+    // 1 / 3 in float32 and then widened would be another number.
+    const std::string cir =
+        analyse(elementwise("a", "a[i] * (1.0 / 3.0)"), of(DType::Float64)).cir();
+    EXPECT_TRUE(contains(cir, "a[i] * (1.0:float64 / 3.0:float64)"));
+}
+
+TEST(Types, AVarIsTheJoinOfItsAssignments) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 0\n  v = x[i]\n  out[i] = v\n}";
+    for (const DType dtype : {DType::Int8, DType::Float16, DType::Float32, DType::Float64}) {
+        const Analysed a = analyse(text, of(dtype));
+        EXPECT_TRUE(contains(a.cir(), "var v: " + std::string(to_string(dtype))))
+            << to_string(dtype);
+        EXPECT_EQ(a.out_dtype(), dtype);
+    }
+    EXPECT_TRUE(contains(analyse("compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 1.0\n  v "
+                                 "= x[i]\n  out[i] = v\n}",
+                                 of(DType::Int8))
+                             .cir(),
+                         "var v: float32 = 1.0"));
+    EXPECT_EQ(findings("compute(x, y) {\n@kernel custom\nfor i in 0..n:\n  var v = x[i]\n  v = "
+                       "y[i]\n  out[i] = v\n}",
+                       with({{{8}, DType::Int32}, {{8}}})),
+              "E0404 5:3 `v = y[i]`");
+}
+
+TEST(Types, SumsOfHalvesAreFloat32AndRoundAtTheStore) {
+    const Analysed a =
+        analyse(example_text("09"), with({{{2, 3}, DType::Float16}, {{3, 2}, DType::Float16}}));
+    EXPECT_TRUE(contains(a.cir(), "var sum: float32 = 0.0"));
+    // The product is float32 too: rounded once, with the sum.
+    EXPECT_TRUE(contains(a.cir(), "sum += float32(A[i, k]) * float32(B[k, j])"));
+    EXPECT_TRUE(contains(a.cir(), "out[i, j] = float16(sum)"));
+    // Without a sum nothing widens.
+    const std::string plain = analyse(elementwise("a", "a[i] * a[i]"), of(DType::Float16)).cir();
+    EXPECT_TRUE(contains(plain, "out[i] = a[i] * a[i]"));
+}
+
+TEST(Types, SumsOfIntegersAreWideAndExtremesAreNot) {
+    const auto dtype = [&](const char* op, DType of_dtype) {
+        return analyse(std::string("compute(x) {\n@kernel reduce(") + op +
+                           ")\nfor i in 0..len: yield x[i]\n}",
+                       of(of_dtype))
+            .out_dtype();
+    };
+    EXPECT_EQ(dtype("+", DType::Int8), DType::Int64);
+    EXPECT_EQ(dtype("+", DType::Bool), DType::Int64);
+    EXPECT_EQ(dtype("*", DType::UInt16), DType::UInt64);
+    EXPECT_EQ(dtype("max", DType::UInt16), DType::UInt16);
+    EXPECT_EQ(dtype("min", DType::Float16), DType::Float16);
+    EXPECT_EQ(dtype("and", DType::Int8), DType::Bool);
+    EXPECT_EQ(dtype("+", DType::BFloat16), DType::BFloat16);
+}
+
+TEST(Types, TheOutputIsTheJoinOfItsStores) {
+    const std::string text =
+        "compute(a, b) {\n@kernel custom\nfor i in 0..n:\n  out[2*i] = a[i]\n  out[2*i + 1] = "
+        "b[i]\n}";
+    EXPECT_EQ(analyse(text, with({{{4}, DType::Float16}, {{4}, DType::Float32}})).out_dtype(),
+              DType::Float32);
+    EXPECT_EQ(analyse(text, with({{{4}, DType::Int8}, {{4}, DType::Int32}})).out_dtype(),
+              DType::Int32);
+    EXPECT_EQ(findings(text, with({{{4}, DType::Int8}, {{4}, DType::Float32}})).substr(0, 9),
+              "E0404 5:3");
+    const std::string literal =
+        "compute(a) {\n@kernel custom\nfor i in 0..n:\n  out[2*i] = 0\n  out[2*i + 1] = a[i]\n}";
+    EXPECT_EQ(analyse(literal, of(DType::Float16)).out_dtype(), DType::Float16);
+    EXPECT_EQ(analyse(literal, of(DType::UInt8)).out_dtype(), DType::UInt8);
+}
+
+TEST(Types, AQuotientOfIntegersUsedAsAFloatWarns) {
+    EXPECT_EQ(findings(elementwise("x", "x[i] * (i / 2)"), of(DType::Float32)),
+              "W0703 3:35 `i / 2`");
+    EXPECT_EQ(findings(elementwise("x", "x[i] + i / 2"), of(DType::Float32)), "W0703 3:34 `i / 2`");
+    EXPECT_EQ(findings(elementwise("x", "x[i] * (i / 2)"), of(DType::Int32)), "");
+    EXPECT_EQ(findings(elementwise("x", "x[i] * i / 2"), of(DType::Float32)), "");
+    EXPECT_EQ(findings(elementwise("x", "f32(x[i] / 2)"), of(DType::Int32)),
+              "W0703 3:31 `x[i] / 2`");
+    EXPECT_EQ(findings(elementwise("x", "sqrt(x[i] / 2)"), of(DType::Int32)),
+              "W0703 3:32 `x[i] / 2`");
+}
+
+TEST(Types, ASharedVarTakesTheTypeOfWhatIsStored) {
+    const auto text = [](const std::string& type) {
+        return "compute(x) {\n@kernel fused\nfor b in 0..batch:\n  shared var s[8]" + type +
+               "\n  for i in 0..8: s[i] = x[b, i]\n  barrier()\n  for i in 0..8: out[b, i] = s[7 - "
+               "i]\n}";
+    };
+    for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64, DType::Int32}) {
+        const Analysed a = analyse(text(""), with({{{2, 8}, dtype}}));
+        EXPECT_TRUE(contains(a.cir(), "shared s: " + std::string(to_string(dtype)) + "[8]"))
+            << to_string(dtype);
+    }
+    EXPECT_TRUE(contains(analyse(text(": f64"), with({{{2, 8}}})).cir(), "shared s: float64[8]"));
+    EXPECT_EQ(findings(text(": f7"), with({{{2, 8}}})).substr(0, 5), "E0416");
+}
+
+TEST(Types, Float8IsForStorage) {
+    EXPECT_EQ(findings(elementwise("x", "x[i]"), of(DType::Float8E4M3)).substr(0, 5), "E0606");
+    EXPECT_EQ(findings(elementwise("x", "float8_e4m3(x[i])"), of(DType::Float32)),
+              "E0407 3:27 `float8_e4m3`");
+    EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v: float8_e4m3 = 0.0\n "
+                       " out[i] = x[i] + v\n}",
+                       of(DType::Float32)),
+              "E0416 4:10 `float8_e4m3`");
+}
+
+TEST(Types, ADeclaredDtypeIsKept) {
+    const Analysed a = analyse(
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v: f64 = 0.0\n  for k in 0..4: v += "
+        "x[i]\n  out[i] = v\n}",
+        of(DType::Float32));
+    EXPECT_TRUE(contains(a.cir(), "var v: float64"));
+    EXPECT_EQ(a.out_dtype(), DType::Float64);
+}
+
+TEST(Types, TruthAndRemaindersHaveTheirOperands) {
+    EXPECT_EQ(findings(elementwise("x", "x[i] % 2.0"), of(DType::Float32)),
+              "E0415 3:27 `x[i] % 2.0`");
+    EXPECT_EQ(findings(elementwise("x", "x[i] % 3"), of(DType::Int32)), "");
+    EXPECT_EQ(analyse(elementwise("x", "not x[i]"), of(DType::Int32)).out_dtype(), DType::Bool);
+    EXPECT_EQ(findings(elementwise("x", "not x[i]"), of(DType::Float32)), "E0405 3:31 `x[i]`");
+}
+
+}  // namespace
+}  // namespace quern::semantics
