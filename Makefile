@@ -22,7 +22,7 @@ test: setup
 
 # Prints the figures that bench/RESULTS.md records.
 bench: setup build
-	for program in build/release/bin/bench_*; do echo "== $$program"; "$$program" || exit 1; done
+	bench/run.sh build/release
 
 # Runs each libFuzzer target for FUZZ_SECONDS, two at a time.
 fuzz: setup

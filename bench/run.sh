@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Runs every benchmark of a release build and writes bench/RESULTS.md.
+# usage: bench/run.sh [BUILD_FOLDER]
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-$here/../build/release}
+results=$here/RESULTS.md
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+machine() {
+    grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //'
+    echo "$(nproc) processors, $(free -g | awk '/^Mem/ {print $2}') GiB, $(uname -sr)"
+    for c in g++ clang++-14 clang++-19; do
+        command -v "$c" > /dev/null && "$c" --version | head -n 1
+    done
+    echo "load before the run: $(cut -d' ' -f1-3 /proc/loadavg)"
+}
+
+# The least processor time of five compilations, in seconds.
+compile_time() { # COMPILER SOURCE
+    for _ in 1 2 3 4 5; do
+        { TIMEFORMAT='%U %S'; time "$1" -std=c++20 -I"$here/.." -c "$2" -o /dev/null; } 2>&1
+    done | awk '{t = $1 + $2; if (NR == 1 || t < best) best = t} END {printf "%.2f s", best}'
+}
+
+hello() {
+    cat > "$scratch/tensor.cc" <<'CODE'
+#include "quern/io.h"
+#include "quern/kernel.h"
+int main() { return quern::Tensor({2, 3}).rank() - 2; }
+CODE
+    cat > "$scratch/static.cc" <<'CODE'
+#include "quern/static_kernel.h"
+inline const auto twice = QUERN_KERNEL(R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] * 2.0
+})");
+int main() { return twice(quern::Tensor({2, 3})).rank() - 2; }
+CODE
+    for c in g++ clang++-14 clang++-19; do
+        command -v "$c" > /dev/null || continue
+        echo "$c: kernel.h and io.h $(compile_time "$c" "$scratch/tensor.cc")," \
+            "static_kernel.h with one QUERN_KERNEL $(compile_time "$c" "$scratch/static.cc")"
+    done
+}
+
+library() {
+    strip -o "$scratch/library.so" "$1"
+    echo "libquern.so, stripped: $(stat -c %s "$scratch/library.so") bytes (target: at most 3,000,000)"
+}
+
+section() { # TITLE COMMAND...
+    echo
+    echo "## $1"
+    echo
+    echo '```'
+    shift
+    "$@"
+    echo '```'
+}
+
+shared=$build/shared
+cmake -S "$here/.." -B "$shared" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+    -DQUERN_TESTS=OFF -DQUERN_TOOLS=OFF -DQUERN_BENCH=OFF > /dev/null
+cmake --build "$shared" > /dev/null
+
+{
+    echo "# Results"
+    echo
+    echo "Made by \`bench/run.sh\` after \`make build\`. Figures are of the machine named here; the"
+    echo "machines at hand are shared, so compare ratios and least values."
+    section "Machine" machine
+    section "Checking a text at run time (targets: K14 at most 0.2 ms, 1 MB under 1 s)" "$build/bin/bench_check_time"
+    section "QUERN_KERNEL (targets: median at most 50 ms, K14 at most 120 ms)" python3 "$here/compile_time.py"
+    section "A hello program (target: under 1 s)" hello
+    section "The interpreter (target: 20 million loop steps a second on a core, times the cores)" "$build/bin/bench_interpreter"
+    section "Size of the library" library "$(find "$shared" -name 'libquern.so.*.*' | head -n 1)"
+} | tee "$results"
