@@ -154,13 +154,11 @@ enum class StmtKind : std::uint8_t {
     Var,         // declares symbol with value
     Assign,      // symbol = value
     Accumulate,  // symbol = op(symbol, value) by the tree of the loops that reduce symbol
-    ArgReduce,   // if value is better than symbol, or index_symbol is negative (nothing was taken
-                // yet): symbol = value, index_symbol = index. op Less: smaller is better, else
-                // larger; NaN beats all, and the first one stays
-    For,    // symbol from value to end by step (a positive constant or extent)
-    If,     // value ? body : otherwise
-    Alloc,  // buffer of Buffer::shape begins here, elements not written yet
-    Store,  // buffer[indices] = value
+    ArgReduce,   // takes value and index if value is better or nothing was taken yet: see Stmt::op
+    For,         // symbol from value to end by step (a positive constant or extent)
+    If,          // value ? body : otherwise
+    Alloc,       // buffer of Buffer::shape begins here, elements not written yet
+    Store,       // buffer[indices] = value
     Barrier,
     Check,  // value must be true, else the launch fails with `code` at `span`
 };
@@ -168,6 +166,8 @@ enum class StmtKind : std::uint8_t {
 /// Statements are a tree; the order of a block is the order of execution.
 struct Stmt {
     StmtKind kind = StmtKind::Let;
+    /// Accumulate: the operator. ArgReduce: Less if smaller is better, else larger; NaN beats all,
+    /// the first of equals stays, and a negative index_symbol says that nothing was taken yet.
     BinaryOp op = BinaryOp::Add;
 
     /// For: points may run in any order and at the same time.

@@ -10,6 +10,9 @@
 #include "quern/support/check.h"
 
 namespace quern::lang {
+
+static_assert(words_are_distinct());
+
 namespace {
 
 /// Memory that nobody has touched: of a long text most of what it could need is never used.
