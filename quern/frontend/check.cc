@@ -22,11 +22,11 @@ public:
         : tree_(tree), names_(names), types_(names.size()), ranks_(names.size(), -1) {}
 
     std::vector<semantics::OperandType> of(NodeId body) {
-        // An operand that is never indexed is taken as a matrix.
-        constexpr int kBareRank = 2;
         walk(body, Place::Value);
+        // An operand that is never indexed is a number beside loops, else a matrix.
+        const int bare = has_loop_ ? 0 : 2;
         for (std::size_t i = 0; i < types_.size(); ++i) {
-            types_[i].rank = ranks_[i] < 0 ? kBareRank : ranks_[i];
+            types_[i].rank = ranks_[i] < 0 ? bare : ranks_[i];
         }
         return types_;
     }
@@ -37,6 +37,7 @@ private:
     void walk(NodeId id, Place place) {
         const lang::Node& node = tree_[id];
         if (node.kind == Kind::Index) return index(id, place);
+        has_loop_ = has_loop_ || node.kind == Kind::For;
         if (node.kind == Kind::If) {
             walk(node.first, Place::Condition);
             for (NodeId c = tree_[node.first].next; c >= 0; c = tree_[c].next)
@@ -74,6 +75,7 @@ private:
     const std::vector<std::string>& names_;
     std::vector<semantics::OperandType> types_;
     std::vector<int> ranks_;
+    bool has_loop_ = false;
 };
 
 }  // namespace

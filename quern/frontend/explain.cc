@@ -105,7 +105,7 @@ std::string quantity(double value, const char* unit) {
 class Report {
 public:
     Report(const lang::Source& source, const semantics::Lowered& lowered)
-        : lowered_(lowered), kernel_(lowered.kernel), places_(source.text, source.file) {}
+        : kernel_(lowered.kernel), places_(source.text, source.file) {}
 
     std::string text(std::span<const OperandInfo> operands, const semantics::Binding* binding,
                      std::span<const Shape> shapes) {
@@ -264,7 +264,6 @@ private:
     }
 
     using Span = lang::Span;
-    const semantics::Lowered& lowered_;
     const ir::Kernel& kernel_;
     lang::Diagnostics places_;
     const semantics::Binding* binding_ = nullptr;

@@ -24,6 +24,10 @@ struct KernelState {
     bool yields = false;
     bool writes_out = false;
     bool reads_unwritten_out = false;
+
+    /// How many ifs are open: what stands in one may run after what stands behind it in a loop.
+    int conditions = 0;
+
     /// Its body is '...'.
     bool is_unwritten = false;
 
@@ -149,7 +153,7 @@ constexpr void Names::declare(BindingKind kind, std::uint32_t name, Span span) {
 }
 
 constexpr void Names::read_out(Span span) {
-    if (kernel.writes_out || kernel.reads_unwritten_out) return;
+    if (kernel.writes_out || kernel.reads_unwritten_out || kernel.conditions > 0) return;
     kernel.reads_unwritten_out = true;
     issues_.add(Code::E0421, span);
 }

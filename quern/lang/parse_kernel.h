@@ -434,6 +434,13 @@ constexpr bool Parser::at_else() {
 
 /// A chain of `else if` is read by a loop: it nests the tree, not the parser.
 constexpr NodeId Parser::if_statement() {
+    ++names_.kernel.conditions;
+    const NodeId node = if_chain();
+    --names_.kernel.conditions;
+    return node;
+}
+
+constexpr NodeId Parser::if_chain() {
     NodeId first = -1;
     NodeId outer = -1;
     int length = 0;

@@ -104,6 +104,7 @@ private:
     constexpr NodeId for_statement();
     constexpr NodeId loop();
     constexpr NodeId if_statement();
+    constexpr NodeId if_chain();
     constexpr bool at_else();
     constexpr NodeId yield_statement();
     constexpr NodeId shared_statement();

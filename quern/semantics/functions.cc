@@ -88,8 +88,8 @@ Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool 
     };
     merge(a, ra, fixed_a);
     merge(b, rb, fixed_b);
-    const auto pick = [this, rank](const Value& v, std::vector<bool> fixed) {
-        return [this, rank, v, fixed = std::move(fixed)](const std::vector<ExprId>& index) {
+    const auto pick = [this](const Value& v, std::vector<bool> fixed) {
+        return [this, v, fixed = std::move(fixed)](const std::vector<ExprId>& index) {
             if (!v.tile) return v.expr;
             std::vector<ExprId> own(index.end() - std::ptrdiff_t(fixed.size()), index.end());
             for (std::size_t p = 0; p < own.size(); ++p) {

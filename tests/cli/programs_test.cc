@@ -138,10 +138,13 @@ TEST(TransformerProgram, RunsWithAModelFromASafetensorsFile) {
 }
 
 TEST(CheckedPrograms, EveryOneChecks) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(QUERN_SOURCE_DIR "/examples/kernels")) {
-        const Outcome outcome = run({"check", entry.path().string()});
-        EXPECT_EQ(outcome.status, 0) << entry.path() << "\n" << outcome.err;
+    for (const char* folder : {"/examples/kernels", "/examples/demo"}) {
+        for (const auto& entry :
+             std::filesystem::directory_iterator(std::string(QUERN_SOURCE_DIR) + folder)) {
+            if (entry.path().extension() != ".quern") continue;
+            const Outcome outcome = run({"check", entry.path().string()});
+            EXPECT_EQ(outcome.status, 0) << entry.path() << "\n" << outcome.err;
+        }
     }
 }
 

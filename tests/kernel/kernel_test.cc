@@ -84,6 +84,32 @@ TEST(Kernel, HeedsItsDecoratorsOfPlace) {
     EXPECT_EQ(compute(text("@device(\"interpreter\")"), x).shape(), Shape{2});
 }
 
+TEST(Kernel, ReadsWhatThePointWroteBefore) {
+    const Tensor x = Tensor::from<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+    const Tensor sums = compute(R"(compute(x) {
+        @kernel custom
+        for i in 0..n:
+            var first = 0.0
+            for j in 0..m:
+                if j > 0:
+                    out[i, j] = out[i, j - 1] + x[i, j]
+                else:
+                    out[i, j] = x[i, j] + first
+    })",
+                                x);
+    EXPECT_CLOSE(sums, (std::vector<double>{1, 3, 6, 4, 9, 15}), 0, 0);
+    EXPECT_THROWS(KernelError, "error[E0421]",
+                  compute(R"(compute(x) {
+        @kernel custom
+        for i in 0..n, j in 0..m:
+            var last = 0.0
+            if j >= 0:
+                last = out[i, j]
+            out[i, j] = x[i, j] + last
+    })",
+                          x));
+}
+
 TEST(Kernel, FailsAtItsLineAndStaysUsable) {
     const Kernel pick(R"(compute(table, index) {
         @kernel custom
