@@ -167,7 +167,7 @@ void Lowering::bind_ranges() {
     std::map<std::uint32_t, Span> wanted;
     for (const Access& access : accesses_) {
         for (const LoopScope& loop : access.loops) {
-            const ir::Expr& end = kernel_[loop.range.end];
+            const ir::Expr end = kernel_[loop.range.end];
             if (end.kind != ExprKind::Dim || is_bound(end.a)) continue;
             wanted.emplace(end.a, end.span);
             if (access.is_store || access.guarded) continue;

@@ -231,7 +231,8 @@ void Lowering::begin_round() {
         const auto* value = std::get_if<std::int64_t>(&number);
         if (!value || !dim_names_.count(name)) continue;
         const ExprId dim = dim_named(name, {});
-        require(dim, kernel_.integer(*value), ir::Rule::Declared, Code::E0501, kernel_[dim].span);
+        const Span span = kernel_[dim].span;
+        require(dim, kernel_.integer(*value), ir::Rule::Declared, Code::E0501, span);
         result_.host_dims[name] = *value;
     }
 }
@@ -298,7 +299,7 @@ void Lowering::round() {
 bool Lowering::next_round() {
     for (const std::string& name : guard_names_) {
         if (!dim_names_.count(name) || numbers_.count(name)) continue;
-        const ir::Expr& dim = kernel_[dim_named(name, {})];
+        const ir::Expr dim = kernel_[dim_named(name, {})];
         if (is_bound(dim.a)) continue;
         dim_names_.erase(name);
         not_dims_.insert(name);

@@ -66,7 +66,7 @@ Value Lowering::make_scalar(ExprId expr, Span span, bool weak) {
 }
 
 void Lowering::warn_of_quotient(ExprId expr) {
-    const Expr& e = kernel_[expr];
+    const Expr e = kernel_[expr];
     if (e.kind != ExprKind::Binary || static_cast<BinaryOp>(e.op) != BinaryOp::Div) return;
     if (is_floating(e.dtype)) return;
     report(Code::W0703, e.span, "the quotient of two integers is truncated, then used as a float")
@@ -268,7 +268,7 @@ bool Lowering::changes(ExprId id) const {
 bool Lowering::at_most(ExprId a, ExprId b) const {
     // By how a was made: the lesser of b and more, perhaps under a name.
     if (a == b) return true;
-    const Expr& e = kernel_[a];
+    const Expr e = kernel_[a];
     if (e.kind == ExprKind::Symbol) {
         const auto extent = tile_extents_.find(e.a);
         return extent != tile_extents_.end() && at_most(extent->second, b);
