@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
 #include "quern/frontend/prepare.h"
 #include "quern/ir/index.h"

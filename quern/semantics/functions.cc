@@ -26,6 +26,12 @@ constexpr UnaryRow kUnary[] = {
 #include "quern/lang/functions.def"
 };
 
+bool is_unary_function(std::string_view name) {
+    const auto is_row = [name](const UnaryRow& row) { return row.name == name; };
+    return std::any_of(std::begin(kUnary), std::end(kUnary), is_row) || name == "relu" ||
+           name == "sigmoid" || name == "isnan";
+}
+
 }  // namespace
 
 Value Lowering::elementwise(Value a, DType dtype, DType nominal, bool weak,
@@ -118,6 +124,29 @@ Value Lowering::apply_unary(UnaryOp op, bool wants_float, Value a, Span span) {
     return result;
 }
 
+std::optional<Value> Lowering::unary_function(std::string_view name, Value a, Span span) {
+    for (const UnaryRow& row : kUnary) {
+        if (row.name == name) return apply_unary(row.op, row.wants_float, a, span);
+    }
+    if (name == "relu") {
+        return arithmetic(BinaryOp::Max, a, make_scalar(zero(), span, true), span);
+    }
+    if (name == "sigmoid") {
+        const Value unit = make_scalar(kernel_.floating(1, DType::Float32), span, true);
+        const Value negated = apply_unary(UnaryOp::Neg, true, a, span);
+        const Value e = apply_unary(UnaryOp::Exp, true, negated, span);
+        return arithmetic(BinaryOp::Div, unit, arithmetic(BinaryOp::Add, unit, e, span), span);
+    }
+    if (name != "isnan") return std::nullopt;
+    if (a.poisoned) return a;
+    if (!is_floating(a.dtype)) a = convert(a, DType::Float32);
+    Value result = elementwise(a, DType::Bool, DType::Bool, false, [this, span](ExprId x) {
+        return kernel_.unary(UnaryOp::IsNan, x, span);
+    });
+    result.span = span;
+    return result;
+}
+
 Value Lowering::call(NodeId id) {
     const Span span = span_of(id);
     const NodeId callee = tree_[id].first;
@@ -140,12 +169,10 @@ Value Lowering::call(NodeId id) {
         result.span = span;
         return result;
     }
-    for (const UnaryRow& row : kUnary) {
-        if (row.name == function) {
-            Value a = expression(arguments[0]);
-            if (a.is_row) return scalar(arguments[0], function);
-            return apply_unary(row.op, row.wants_float, a, span);
-        }
+    if (is_unary_function(function)) {
+        const Value a = expression(arguments[0]);
+        return *unary_function(function, a.is_row ? not_a_scalar(arguments[0], a, function) : a,
+                               span);
     }
     return special(function, id, arguments);
 }
@@ -176,31 +203,9 @@ Value Lowering::special(std::string_view function, NodeId id,
                                                 : BinaryOp::Pow;
         return arithmetic(op, v[0], v[1], span);
     }
-    if (function == "relu") {
-        auto v = numbers();
-        return arithmetic(BinaryOp::Max, v[0], make_scalar(zero(), span, true), span);
-    }
-    if (function == "sigmoid") {
-        auto v = numbers();
-        Value one_value = make_scalar(kernel_.floating(1, DType::Float32), span, true);
-        Value negated = apply_unary(UnaryOp::Neg, true, v[0], span);
-        Value e = apply_unary(UnaryOp::Exp, true, negated, span);
-        return arithmetic(BinaryOp::Div, one_value, arithmetic(BinaryOp::Add, one_value, e, span),
-                          span);
-    }
     if (function == "clamp") {
         auto v = numbers();
         return arithmetic(BinaryOp::Min, arithmetic(BinaryOp::Max, v[0], v[1], span), v[2], span);
-    }
-    if (function == "isnan") {
-        Value a = numbers()[0];
-        if (a.poisoned) return a;
-        if (!is_floating(a.dtype)) a = convert(a, DType::Float32);
-        Value result = elementwise(a, DType::Bool, DType::Bool, false, [this, span](ExprId x) {
-            return kernel_.unary(UnaryOp::IsNan, x, span);
-        });
-        result.span = span;
-        return result;
     }
     if (function == "select") {
         Value c = expression(arguments[0]);

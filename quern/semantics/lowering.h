@@ -202,6 +202,8 @@ private:
     void yield(NodeId id);
     Value reduce_tile(ir::BinaryOp op, const Value& value, std::vector<int> axes, bool keep,
                       bool may_be_empty, Span span);
+    /// Brings two factors to the dtype in which their products accumulate.
+    bool factors(Value& a, Value& b, Value& products, Span span);
     Value contract(const Value& a, const Value& b, Span span);
     Value dot(const Value& a, const Value& b, Span span);
     ExprId identity(ir::BinaryOp op, DType dtype);
@@ -237,6 +239,8 @@ private:
     Value elementwise2(Value a, Value b, DType dtype, DType nominal, bool weak, Span span,
                        const std::function<ExprId(ExprId, ExprId)>& f);
     Value apply_unary(ir::UnaryOp op, bool wants_float, Value a, Span span);
+    /// None if `name` is not a function of one value.
+    std::optional<Value> unary_function(std::string_view name, Value a, Span span);
     Value special(std::string_view function, NodeId id, const std::vector<NodeId>& arguments);
     Value reduce_call(NodeId id, const std::vector<NodeId>& arguments);
     Value zeros(const std::vector<NodeId>& arguments, Span span);
@@ -376,6 +380,20 @@ private:
 
 /// True if the expression has the same value for the whole launch.
 bool is_fixed(const ir::Kernel& kernel, ExprId id);
+
+/// The operator of `+=`, `-=`, `*=` or `/=`.
+constexpr ir::BinaryOp compound_operator(Op op) {
+    switch (op) {
+        case Op::AddSet:
+            return ir::BinaryOp::Add;
+        case Op::SubSet:
+            return ir::BinaryOp::Sub;
+        case Op::MulSet:
+            return ir::BinaryOp::Mul;
+        default:
+            return ir::BinaryOp::Div;
+    }
+}
 
 /// Lowers into another block while it lives.
 class BlockScope {

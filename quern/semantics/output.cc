@@ -10,33 +10,11 @@ namespace quern::semantics {
 
 using ir::BinaryOp;
 using ir::StmtKind;
-using ir::UnaryOp;
 
 Value Lowering::then_applied(Value value, Span span) {
-    static constexpr struct {
-        std::string_view name;
-        UnaryOp op;
-        bool wants_float;
-    } kRows[] = {
-#define Float true
-#define Number false
-#define UNARY(name, op, operand, value) {#name, UnaryOp::op, operand},
-#include "quern/lang/functions.def"
-#undef Float
-#undef Number
-    };
     for (const std::string& name : request_.then) {
-        const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
-                                       [&](const auto& r) { return r.name == name; });
-        if (row != std::end(kRows)) {
-            value = apply_unary(row->op, row->wants_float, value, span);
-        } else if (name == "relu") {
-            value = arithmetic(BinaryOp::Max, value, make_scalar(zero(), span, true), span);
-        } else if (name == "sigmoid") {
-            Value e =
-                apply_unary(UnaryOp::Exp, true, apply_unary(UnaryOp::Neg, true, value, span), span);
-            const Value unit = make_scalar(kernel_.floating(1, DType::Float32), span, true);
-            value = arithmetic(BinaryOp::Div, unit, arithmetic(BinaryOp::Add, unit, e, span), span);
+        if (auto applied = unary_function(name, value, span)) {
+            value = std::move(*applied);
         } else {
             report(Code::E0407, span, fmt::format("'{}' is not a function of one value", name));
         }
@@ -175,10 +153,7 @@ void Lowering::store_out(NodeId id, NodeId target, Op op, NodeId node) {
     if (op != Op::Set) {
         const Value old = subscript(target);
         if (old.poisoned) return;
-        const BinaryOp operation = op == Op::AddSet   ? BinaryOp::Add
-                                   : op == Op::SubSet ? BinaryOp::Sub
-                                   : op == Op::MulSet ? BinaryOp::Mul
-                                                      : BinaryOp::Div;
+        const BinaryOp operation = compound_operator(op);
         value = arithmetic(operation, old, value, span);
     }
     value = then_applied(value, span);

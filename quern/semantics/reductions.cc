@@ -327,6 +327,19 @@ Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> a
     return result;
 }
 
+bool Lowering::factors(Value& a, Value& b, Value& products, Span span) {
+    DType nominal = a.nominal;
+    bool weak = false;
+    if (!unify(a, b, span, nominal, weak)) return false;
+    const DType dtype = weak ? DType::Float32 : widened(a.dtype);
+    a = convert(a, dtype);
+    b = convert(b, dtype);
+    products.dtype = dtype;
+    products.nominal = is_floating(dtype) ? nominal : dtype;
+    products.span = span;
+    return true;
+}
+
 Value Lowering::contract(const Value& left, const Value& right, Span span) {
     if (left.poisoned || right.poisoned) return poison(span);
     axes_are_separable_ = false;
@@ -337,13 +350,8 @@ Value Lowering::contract(const Value& left, const Value& right, Span span) {
                fmt::format("expected two tiles of rank 2 around '@', got ranks {} and {}", ra, rb));
         return poison(span);
     }
-    Value a = left, b = right;
-    DType nominal = a.nominal;
-    bool weak = false;
-    if (!unify(a, b, span, nominal, weak)) return poison(span);
-    const DType dtype = weak ? DType::Float32 : widened(a.dtype);
-    a = convert(a, dtype);
-    b = convert(b, dtype);
+    Value a = left, b = right, products;
+    if (!factors(a, b, products, span)) return poison(span);
     const Axis rows = a.tile->axes[0], columns = b.tile->axes[1];
     const Axis ka = a.tile->axes[1], kb = b.tile->axes[0];
     require(ka.capacity, kb.capacity, ir::Rule::Tile, Code::E0501, span);
@@ -355,11 +363,7 @@ Value Lowering::contract(const Value& left, const Value& right, Span span) {
     joined->at = [this, x = a.tile, y = b.tile, span](const std::vector<ExprId>& i) {
         return kernel_.binary(BinaryOp::Mul, x->at({i[0], i[2]}), y->at({i[2], i[1]}), span);
     };
-    Value products;
-    products.dtype = dtype;
-    products.nominal = is_floating(dtype) ? nominal : dtype;
     products.tile = joined;
-    products.span = span;
     const Value sums = reduce_tile(BinaryOp::Add, products, {2}, true, true, span);
     Value result = sums;
     auto tile = std::make_shared<Tile>(*sums.tile);
@@ -381,13 +385,8 @@ Value Lowering::dot(const Value& left, const Value& right, Span span) {
                fmt::format("[dot] expected two rows, got ranks {} and {}", ra, rb));
         return poison(span);
     }
-    Value a = left, b = right;
-    DType nominal = a.nominal;
-    bool weak = false;
-    if (!unify(a, b, span, nominal, weak)) return poison(span);
-    const DType dtype = weak ? DType::Float32 : widened(a.dtype);
-    a = convert(a, dtype);
-    b = convert(b, dtype);
+    Value a = left, b = right, products;
+    if (!factors(a, b, products, span)) return poison(span);
     require(a.tile->axes[0].capacity, b.tile->axes[0].capacity, ir::Rule::Tile, Code::E0501, span);
     contracted_ = a.tile->axes[0].capacity;
     auto joined = std::make_shared<Tile>();
@@ -395,11 +394,7 @@ Value Lowering::dot(const Value& left, const Value& right, Span span) {
     joined->at = [this, x = a.tile, y = b.tile, span](const std::vector<ExprId>& i) {
         return kernel_.binary(BinaryOp::Mul, x->at(i), y->at(i), span);
     };
-    Value products;
-    products.dtype = dtype;
-    products.nominal = is_floating(dtype) ? nominal : dtype;
     products.tile = joined;
-    products.span = span;
     const bool had_tiles = has_tiles_;
     Value result = reduce_tile(BinaryOp::Add, products, {0}, false, true, span);
     has_tiles_ = had_tiles;

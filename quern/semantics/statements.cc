@@ -323,10 +323,7 @@ void Lowering::assign_var(NodeId id, Local& var, Op op, NodeId node) {
     if (value.is_row && !value.poisoned) value = scalar(node, "a var");
     if (value.poisoned) return;
     if (op != Op::Set) {
-        const BinaryOp operation = op == Op::AddSet   ? BinaryOp::Add
-                                   : op == Op::SubSet ? BinaryOp::Sub
-                                   : op == Op::MulSet ? BinaryOp::Mul
-                                                      : BinaryOp::Div;
+        const BinaryOp operation = compound_operator(op);
         value = arithmetic(operation, local_value(var, span), value, span);
     }
     set_var(var, value, span);
@@ -468,10 +465,7 @@ void Lowering::store_element(NodeId id, Local& target, NodeId index, Op op, Node
     Value value = scalar(node, "an element");
     if (value.poisoned) return;
     if (op != Op::Set) {
-        const BinaryOp operation = op == Op::AddSet   ? BinaryOp::Add
-                                   : op == Op::SubSet ? BinaryOp::Sub
-                                   : op == Op::MulSet ? BinaryOp::Mul
-                                                      : BinaryOp::Div;
+        const BinaryOp operation = compound_operator(op);
         value = arithmetic(operation, place, value, span);
         if (value.poisoned) return;
     }

@@ -44,6 +44,18 @@ TEST(Kernel, AppliesPipedFunctionsToTheResult) {
     } |> sqrt())",
                                 x);
     EXPECT_EQ(norm.item(), 5);
+    const auto piped = [](const std::string& function) {
+        const Tensor in = Tensor::from<float>({2}, {-1, 0});
+        return compute(
+            "compute(x) { @kernel elementwise; for i in 0..len { out[i] = x[i]; } } |> " +
+                function + "()",
+            in);
+    };
+    EXPECT_CLOSE(piped("relu"), (std::vector<double>{0, 0}), 0, 0);
+    EXPECT_CLOSE(piped("isnan"), (std::vector<double>{0, 0}), 0, 0);
+    // 1 / (1 + e), rounded to float32.
+    EXPECT_CLOSE(piped("sigmoid"), (std::vector<double>{0.2689414214, 0.5}), 1e-6, 0);
+    EXPECT_THROWS(KernelError, "'dot' is not a function of one value", piped("dot"));
 }
 
 TEST(Kernel, ThrowsEveryErrorOfATextAtOnce) {
