@@ -147,6 +147,8 @@ void Diagnostics::raise() const {
 
 std::vector<std::string> nearest(std::string_view name,
                                  const std::vector<std::string>& candidates) {
+    // One letter is near to every other one.
+    if (name.size() < 2) return {};
     // Of a name of up to three letters little would be left by two changes.
     const std::size_t limit = name.size() < 4 ? 1 : 2;
     std::vector<std::pair<std::size_t, std::string>> found;

@@ -78,7 +78,8 @@ private:
     Diagnostic overflow_;
 };
 
-/// The candidates within edit distance 2 of `name`, nearest first: "did you mean".
+/// The candidates within edit distance 2 of `name`, nearest first: "did you mean". None of a name
+/// of one letter.
 std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace quern::lang

@@ -4,76 +4,16 @@
 
 #include <algorithm>
 
+#include "quern/lang/mends.h"
 #include "quern/lang/words.h"
-#include "quern/lang/workspace.h"
+#include "quern/lang/writer.h"
 
 namespace quern::lang {
 namespace {
 
-constexpr std::string_view kOperators = "+, *, min, max, and, or, argmin, argmax";
-
-std::string quoted(std::string_view text) { return fmt::format("'{}'", text); }
-
-/// Writes the message of one issue; the switch over codes is `describe`.
-class Writer {
-public:
-    Writer(const Issue& issue, const Tree& tree, Diagnostics& diagnostics)
-        : issue_(issue), tree_(tree), diagnostics_(diagnostics) {}
-
-    Diagnostics::Entry say(std::string message) {
-        return diagnostics_.add(issue_.code, issue_.span, std::move(message));
-    }
-
-    std::string_view text_at(Span span) const { return tree_.text.substr(span.begin, span.length); }
-    std::string_view text() const { return text_at(issue_.span); }
-    std::string_view other() const { return text_at(issue_.other); }
-    std::string name() const { return quoted(text()); }
-
-    /// What stands where something else was expected.
-    std::string found() const {
-        if (issue_.span.length == 0) return "the end of the line";
-        if (text().size() > 40) return quoted(std::string(text().substr(0, 37)) + "...");
-        return name();
-    }
-
-    Diagnostics::Entry expected(std::string_view what) {
-        return say(fmt::format("expected {}, got {}", what, found()));
-    }
-
-    int line_of(Span span) const { return diagnostics_.place(span.begin).first; }
-
-    void suggest(Diagnostics::Entry entry, const std::vector<std::string>& candidates,
-                 std::string_view prefix = "") const {
-        const std::vector<std::string> near = nearest(text(), candidates);
-        if (near.empty()) return;
-        std::string list;
-        for (std::size_t i = 0; i < near.size() && i < 3; ++i) {
-            list += fmt::format("{}'{}{}'", i == 0 ? "" : " or ", prefix, near[i]);
-        }
-        entry.help(fmt::format("did you mean {}?", list));
-        if (near.size() == 1) entry.fix(issue_.span, near.front());
-    }
-
-    void layout();
-    void syntax();
-    void decorators();
-    void names();
-    void functions();
-    void stores();
-    void yields();
-    void host_construct();
-    void decorator_argument();
-    void undefined();
-
-private:
-    NodeId enclosing_compute() const;
-    void collect(NodeId compute, std::vector<std::string>& operands,
-                 std::vector<std::string>& locals) const;
-
-    const Issue& issue_;
-    const Tree& tree_;
-    Diagnostics& diagnostics_;
-};
+constexpr std::string_view kOperators = "the operators are +, *, min, max, and, or, argmin, argmax";
+constexpr std::string_view kFunctionOperators =
+    "the operators of the function are +, *, min, max, and, or";
 
 std::vector<std::string> words(Word first, Word last) {
     std::vector<std::string> list;
@@ -103,158 +43,36 @@ std::string joined(const std::vector<std::string>& list) {
     return fmt::format("{}", fmt::join(list, ", "));
 }
 
-void Writer::layout() {
-    switch (issue_.code) {
-        case Code::E0101:
-            say("dedent to a column that was never opened")
-                .help("return to the column of a block around this line");
-            return;
-        case Code::E0102:
-            if (issue_.variant == 0) {
-                say("tabs and spaces mixed in the indentation of one line");
-            } else {
-                const bool tab = text().front() == '\t';
-                say(
-                    fmt::format("tabs and spaces mixed in indentation: this line begins with {}, "
-                                "lines before it with {}",
-                                tab ? "tabs" : "spaces", tab ? "spaces" : "tabs"));
-            }
-            return;
-        case Code::E0103:
-            say("expected an indented block after ':'")
-                .note(fmt::format("the '{}' on line {} opens the block", other(),
-                                  line_of(issue_.other)))
-                .help("indent the body, put it on the same line, or use { ... ; ... }");
-            return;
-        case Code::E0104:
-            if (issue_.variant == 0) {
-                say(fmt::format("nested more than {} levels deep", kMaxDepth));
-            } else {
-                say("nested too deeply: a chain of too many operators or branches")
-                    .help("give parts of it a name with 'let'");
-            }
-            return;
-        case Code::E0105: {
-            const std::string_view c = text();
-            Diagnostics::Entry entry = say(fmt::format(
-                "{} is not part of the language",
-                c.front() >= ' ' ? name()
-                                 : fmt::format("the byte 0x{:02x}", unsigned(c.front()) & 0xff)));
-            if (c == "^") entry.help("use `pow(x, 3)` or `x * x * x`");
-            if (c == "&") entry.help("the operator is written 'and'");
-            if (c == "|") entry.help("the operator is written 'or', a pipe '|>'");
-            if (c == "#") entry.help("a comment begins with //");
-            if (c == "'") entry.help("a string stands between double quotes");
-            return;
-        }
-        case Code::E0106:
-            say("string is never closed").help("a string ends on the line that it begins on");
-            return;
-        case Code::E0107:
-            if (issue_.variant == 0) {
-                say(fmt::format("'{}' does not match '{}'", text(), other()))
-                    .note_at(issue_.other, fmt::format("the '{}' is here", other()));
-            } else {
-                say(fmt::format("'{}' closes nothing", text()));
-            }
-            return;
-        case Code::E0108:
-            if (issue_.variant == 0) {
-                say(fmt::format("'{}' is never closed", text()));
-            } else {
-                say("'{' is never closed").note_at(issue_.other, "the '{' is here");
-            }
-            return;
-        case Code::E0109:
-            say("unexpected indentation")
-                .help("only a line that ends with ':' is followed by a deeper one");
-            return;
-        default:
-            say("number is out of range: the largest integer is 9223372036854775807");
-            return;
-    }
+}  // namespace
+
+std::string Writer::found() const {
+    if (issue_.span.length == 0) return "the end of the line";
+    if (text().size() > 40) return fmt::format("'{}...'", text().substr(0, 37));
+    return name();
 }
 
-void Writer::syntax() {
-    switch (issue_.code) {
-        case Code::E0200:
-            if (issue_.variant == 1) {
-                say(fmt::format("expected an expression: '|>' leads to a call, as in '{}()'",
-                                other()));
-            } else {
-                expected("an expression");
-            }
-            return;
-        case Code::E0201:
-            expected(issue_.variant == 1 ? "a name of a function after '|>'" : "a name");
-            return;
-        case Code::E0203:
-            say("comparisons do not chain").help("join them: `0 < i and i < 4`");
-            return;
-        case Code::E0204:
-            expected("',' or ')'");
-            return;
-        case Code::E0205:
-            expected(issue_.variant == 1 ? "'[' and the extents of the operand" : "',' or ']'");
-            return;
-        case Code::E0206:
-            expected("the end of the statement");
-            return;
-        case Code::E0207:
-            if (issue_.variant == 1) {
-                expected("a statement without a block of its own behind ':'")
-                    .help("put it on the next line, indented more");
-            } else {
-                expected("a statement");
-            }
-            return;
-        case Code::E0208:
-            if (issue_.variant == 1) {
-                expected("':' to open a block");
-            } else {
-                say("expected ':' or '{' to open a block")
-                    .note(fmt::format("the '{}' on line {} needs a block", other(),
-                                      line_of(issue_.other)));
-            }
-            return;
-        case Code::E0210:
-            expected("a loop variable").help("a loop is written `for i in 0..n:`");
-            return;
-        case Code::E0211:
-            expected("'in' after the loop variable").help("a loop is written `for i in 0..n:`");
-            return;
-        case Code::E0212:
-            expected("'..' between the loop bounds").help("a loop is written `for i in 0..n:`");
-            return;
-        case Code::E0213:
-            expected("a name after 'shared var'");
-            return;
-        case Code::E0214:
-            say("a shared variable needs a size").help("as in `shared var t[64]`");
-            return;
-        case Code::E0215:
-            expected(issue_.variant == 1 ? "a name, a number or '?' as an extent of the type"
-                                         : "a type");
-            return;
-        case Code::E0216:
-            say("a declaration needs '=' and a value").help("as in `var sum = 0.0`");
-            return;
-        case Code::E0217:
-            expected("a name to declare");
-            return;
-        case Code::E0218:
-            say(fmt::format("{} is reserved and cannot be declared", name()));
-            return;
-        case Code::E0219:
-            expected(issue_.variant == 1 ? "':' and a value behind the name of a setting"
-                                         : "a setting 'name: value'");
-            return;
-        default:
-            expected(issue_.variant == 1   ? "'(' and the parameters of the pipeline"
-                     : issue_.variant == 2 ? "':' and the type of the parameter"
-                                           : "a parameter 'name: type'");
-            return;
+Diagnostics::Entry Writer::expected(std::string_view what) {
+    return say(fmt::format("expected {}, got {}", what, found()));
+}
+
+std::string_view Writer::before() const {
+    std::string_view text = tree_.text.substr(0, issue_.span.begin);
+    text.remove_prefix(text.rfind('\n') + 1);
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+    return text;
+}
+
+void Writer::suggest(Diagnostics::Entry entry, const std::vector<std::string>& candidates,
+                     std::string_view prefix) const {
+    const std::vector<std::string> near = nearest(text(), candidates);
+    if (near.empty()) return;
+    std::string list;
+    for (std::size_t i = 0; i < near.size() && i < 3; ++i) {
+        list += fmt::format("{}'{}{}'", i == 0 ? "" : " or ", prefix, near[i]);
     }
+    entry.help(fmt::format("did you mean {}?", list));
+    if (near.size() == 1) entry.fix(issue_.span, near.front());
 }
 
 void Writer::decorators() {
@@ -298,7 +116,8 @@ void Writer::decorators() {
                     words(Word::Elementwise, Word::Custom));
             return;
         case Code::E0304:
-            say(fmt::format("expected '{{' to open the kernel body, got {}", found()));
+            say(fmt::format("expected '{{' to open the kernel body, got {}", found()))
+                .help("the '{' stands on the line of compute(...), and '}' ends the body");
             return;
         case Code::E0305:
             say("a kernel body has exactly one @kernel")
@@ -322,15 +141,16 @@ void Writer::decorators() {
         case Code::E0309:
             say(fmt::format("size must be positive, got {}", text()));
             return;
-        case Code::E0310:
-            if (issue_.variant == 1) {
-                say("unknown reduction operator: none is given")
-                    .help(fmt::format("the operators are {}", kOperators));
-            } else {
-                say(fmt::format("unknown reduction operator {}", found()))
-                    .help(fmt::format("the operators are {}", kOperators));
+        case Code::E0310: {
+            Diagnostics::Entry entry =
+                say(fmt::format("unknown reduction operator{}",
+                                issue_.variant == 1 ? ": none is given" : " " + found()));
+            if (const auto mend = mend_of_reduction(text()); !mend.empty()) {
+                entry.help(std::string(mend));
             }
+            entry.help(std::string(issue_.variant == 2 ? kFunctionOperators : kOperators));
             return;
+        }
         case Code::E0432:
             say(fmt::format("reduction axis {} is out of range: the kernel has {} loop variable{}",
                             text(), issue_.other.begin, issue_.other.begin == 1 ? "" : "s"));
@@ -360,11 +180,29 @@ void Writer::functions() {
     switch (issue_.code) {
         case Code::E0407: {
             if (issue_.variant == 1) {
-                say(fmt::format("unknown function {}: a kernel calls functions by their names",
-                                found()));
+                Diagnostics::Entry entry = say(fmt::format(
+                    "unknown function {}: a kernel calls functions by their names", found()));
+                const std::string_view last = last_word(text());
+                const std::vector<std::string> known = function_names();
+                if (std::find(known.begin(), known.end(), last) != known.end()) {
+                    entry.help(fmt::format("write `{}(...)`", last));
+                } else if (const auto mend = mend_of_path(text()); !mend.empty()) {
+                    entry.help(std::string(mend));
+                }
                 return;
             }
             Diagnostics::Entry entry = say(fmt::format("unknown function {}", name()));
+            if (issue_.variant == 2) {
+                const std::string_view call = after().substr(issue_.span.length);
+                const std::string_view index = inside_brackets(call.substr(call.find('(')));
+                entry.help(fmt::format("an element is written `{}[{}]`", text(),
+                                       index.empty() ? "..." : index));
+                return;
+            }
+            if (const auto mend = mend_of_word(text()); !mend.empty()) {
+                entry.help(std::string(mend));
+                return;
+            }
             suggest(entry, function_names());
             entry.help(fmt::format("the functions are {}", joined(function_names())));
             return;
@@ -398,11 +236,21 @@ void Writer::host_construct() {
     static constexpr std::string_view kNames[] = {
         "'compute'", "'await'", "a string", "a quantity", "a list", "'|>'", "",
     };
-    if (issue_.code == Code::E0418) {
+    if (issue_.code == Code::E0418 && issue_.variant == 1) {
+        const std::string_view op = text().substr(0, 1);
+        say(fmt::format("kernel construct in a script: {}", found()))
+            .help(fmt::format("a script assigns to a var with '=': `{0} = {0} {1} ...`", other(),
+                              op));
+    } else if (issue_.code == Code::E0418 && text() == "@") {
+        say("kernel construct in a script: a decorator")
+            .help("it stands in the body of a kernel: compute(...) { @kernel ... }");
+    } else if (issue_.code == Code::E0418) {
         say(fmt::format("kernel construct in a script: {}", found()))
             .help("put it in the body of a compute(...) {...}");
     } else if (issue_.variant == 6) {
-        say(fmt::format("host construct in a kernel: {}", name()));
+        Diagnostics::Entry entry = say(fmt::format("host construct in a kernel: {}", name()));
+        if (text() == "return")
+            entry.help("a kernel stores what it computes, as in `out[i] = x[i]`");
     } else {
         say(fmt::format("host construct in a kernel: {}", kNames[issue_.variant]));
     }
@@ -424,7 +272,8 @@ void Writer::stores() {
                 .help("a kernel writes 'out' and its own variables");
             return;
         case Code::E0421:
-            say("'out' is read before it is written");
+            say("'out' is read before it is written")
+                .help("add up in a variable, `var sum = 0.0`, and store it with `out[i] = sum`");
             return;
         default:
             say("'out' is never written")
@@ -526,11 +375,13 @@ void Writer::undefined() {
     Diagnostics::Entry entry = say(fmt::format("undefined name {}: not {}", name(), what));
     entry.note(operands.empty() ? "the kernel has no operands"
                                 : fmt::format("the operands are {}", joined(operands)));
+    if (const auto mend = mend_of_path(text()); !mend.empty()) {
+        entry.help(std::string(mend));
+        return;
+    }
     suggest(entry, candidates);
     if (issue_.variant == 2) entry.help(fmt::format("declare it: `var {} = ...`", text()));
 }
-
-}  // namespace
 
 void describe(const Issue& issue, const Tree& tree, Diagnostics& diagnostics) {
     Writer writer(issue, tree, diagnostics);
