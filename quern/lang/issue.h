@@ -10,7 +10,7 @@ namespace quern::lang {
 struct Issue {
     Code code = Code::E0207;
 
-    /// Which of the code's messages; 0 is the usual one. See messages.cc.
+    /// Which of the code's messages; 0 is the usual one. See messages*.cc.
     std::uint8_t variant = 0;
     Span span;
 
@@ -39,6 +39,39 @@ struct Issues {
         list[count] = Issue{code, variant, span, other};
         ++count;
         if (error) ++errors;
+    }
+
+    /// What is wrong with a name may turn out to follow from a statement that could not be read.
+    static constexpr bool is_provisional(Code code) {
+        return code == Code::E0411 || code == Code::E0421;
+    }
+
+    /// An error that stays, at this place.
+    constexpr bool ends_with_error_at(std::uint32_t begin) const {
+        if (count == 0 || list[count - 1].span.begin != begin) return false;
+        return is_error(list[count - 1].code) && !is_provisional(list[count - 1].code);
+    }
+
+    /// An error that stays, from the issue `first` on.
+    constexpr bool has_error_since(int first) const {
+        for (int i = first; i < count; ++i) {
+            if (is_error(list[i].code) && !is_provisional(list[i].code)) return true;
+        }
+        return false;
+    }
+
+    /// Takes back the provisional errors from the issue `first` on.
+    constexpr void drop_provisional(int first) {
+        int kept = first;
+        for (int i = first; i < count; ++i) {
+            if (is_provisional(list[i].code)) {
+                --errors;
+            } else {
+                list[kept] = list[i];
+                ++kept;
+            }
+        }
+        count = kept;
     }
 
     /// The error that comes first in the text, or null.

@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
+#include "quern/lang/magnitude.h"
 #include "quern/lang/workspace.h"
 
-// Text to tokens, and layout (the off-side rule) to Newline, Indent and Dedent tokens.
+// Text to tokens; the bodies that concern layout and brackets are in lexer_layout.h.
 
 namespace quern::lang {
 
@@ -62,7 +63,9 @@ private:
     constexpr std::uint32_t number(std::uint32_t at);
     constexpr void check_range(std::uint32_t begin, std::uint32_t end);
     constexpr std::uint32_t string(std::uint32_t at);
+    constexpr bool is_foreign_quote(std::uint32_t at) const;
     constexpr std::uint32_t stranger(std::uint32_t at);
+    constexpr std::uint32_t foreign_comment(std::uint32_t at);
     constexpr std::uint32_t symbol(std::uint32_t at);
     constexpr void open(Tok kind, std::uint32_t at);
     constexpr void close(Tok kind, Tok opener, std::uint32_t at);
@@ -140,91 +143,6 @@ constexpr void Lexer::push(Tok kind, std::uint32_t begin, std::uint32_t end) {
     ++count_;
 }
 
-constexpr void Lexer::end_line() {
-    if (count_ == 0) return;
-    const Token& last = space_.tokens[count_ - 1];
-    if (last.kind == Tok::Newline || last.kind == Tok::Dedent || last.kind == Tok::Semicolon)
-        return;
-    push(Tok::Newline, last.end, last.end);
-}
-
-/// Skips blank lines, then compares the indentation of the first other line with the open blocks.
-constexpr std::uint32_t Lexer::begin_line(std::uint32_t i) {
-    std::uint32_t start = i;
-    while (true) {
-        if (i >= size_) return i;
-        const char c = text_[i];
-        if (c == ' ' || c == '\t' || c == '\r') {
-            ++i;
-        } else if (c == '\n') {
-            ++i;
-            ++line_;
-            start = i;
-        } else if (c == '/' && at(i + 1) == '/') {
-            while (i < size_ && text_[i] != '\n') ++i;
-        } else {
-            break;
-        }
-    }
-    if (text_[i] == '}') return i;
-    Open& context = open_[opens_ - 1];
-    const std::uint32_t width = i - start;
-    if (!context.has_base) {
-        check_indent(context, start, i);
-        context.has_base = true;
-        context.base = indent_count_;
-        indents_[indent_count_] = width;
-        ++indent_count_;
-        return i;
-    }
-    const bool comparable = width == 0 || check_indent(context, start, i);
-    const std::uint32_t top = indents_[indent_count_ - 1];
-    if (width == top) return i;
-    const bool after_colon = count_ > 1 && space_.tokens[count_ - 2].kind == Tok::Colon;
-    if (width > top) {
-        if (comparable || after_colon) indent(width, i);
-    } else if (comparable) {
-        std::uint32_t count = indent_count_;
-        while (count > context.base + 1 && indents_[count - 1] > width) --count;
-        if (indents_[count - 1] != width) issues_.add(Code::E0101, {i, 1});
-        dedent_to(count, i);
-    } else if (after_colon) {
-        indent(top + 1, i);
-    }
-    return i;
-}
-
-/// False if the white space of a line cannot be compared with that of the lines around it.
-constexpr bool Lexer::check_indent(Open& context, std::uint32_t begin, std::uint32_t end) {
-    if (begin == end || context.indent == '*') return context.indent != '*';
-    const char first = text_[begin];
-    std::uint32_t wrong = begin;
-    if (context.indent == '\0' || context.indent == first) {
-        context.indent = first;
-        while (wrong < end && text_[wrong] == first) ++wrong;
-        if (wrong == end) return true;
-    }
-    issues_.add(Code::E0102, {wrong, end - wrong}, context.indent == first ? 0 : 1);
-    context.indent = '*';
-    return false;
-}
-
-constexpr void Lexer::indent(std::uint32_t width, std::uint32_t at) {
-    if (blocks_ == kMaxDepth) return stop(at, 1);
-    push(Tok::Indent, at, at);
-    indents_[indent_count_] = width;
-    ++indent_count_;
-    ++blocks_;
-}
-
-constexpr void Lexer::dedent_to(std::uint32_t count, std::uint32_t at) {
-    while (indent_count_ > count) {
-        --indent_count_;
-        --blocks_;
-        push(Tok::Dedent, at, at);
-    }
-}
-
 constexpr std::uint32_t Lexer::word(std::uint32_t i) {
     const std::uint32_t begin = i;
     std::uint32_t hash = kHashSeed;
@@ -277,11 +195,13 @@ constexpr std::uint32_t Lexer::number(std::uint32_t i) {
         ++i;
         while (is_digit(i)) ++i;
     }
+    bool has_exponent = false;
     if (at(i) == 'e' || at(i) == 'E') {
         std::uint32_t k = i + 1;
         if (at(k) == '+' || at(k) == '-') ++k;
         if (is_digit(k)) {
             kind = Tok::Float;
+            has_exponent = true;
             while (is_digit(k)) ++k;
             i = k;
         }
@@ -290,7 +210,13 @@ constexpr std::uint32_t Lexer::number(std::uint32_t i) {
         kind = Tok::Quantity;
         while (kChars.of[static_cast<unsigned char>(at(i))] == CharClass::Letter) ++i;
     }
-    if (digits > 18 && kind != Tok::Float) check_range(begin, begin + digits);
+    constexpr std::uint32_t kSafeDigits = 308;
+    if (kind != Tok::Float) {
+        if (digits > 18) check_range(begin, begin + digits);
+    } else if ((has_exponent || digits > kSafeDigits) &&
+               rounds_to_infinity({text_ + begin, i - begin})) {
+        issues_.add(Code::E0110, {begin, i - begin}, 1);
+    }
     push(kind, begin, i);
     return i;
 }
@@ -322,18 +248,50 @@ constexpr std::uint32_t Lexer::string(std::uint32_t i) {
     return i;
 }
 
-/// A character that is not part of the language; all bytes of one that is not ASCII.
+/// Quotation marks of other languages and of word processors: the latter are U+2018 to U+201F.
+constexpr bool Lexer::is_foreign_quote(std::uint32_t i) const {
+    const auto byte = [this](std::uint32_t k) { return static_cast<unsigned char>(at(k)); };
+    return at(i) == '\'' || at(i) == '`' ||
+           (byte(i) == 0xe2 && byte(i + 1) == 0x80 && byte(i + 2) >= 0x98 && byte(i + 2) <= 0x9f);
+}
+
+/// A character that is not part of the language, or several that are one mistake.
 constexpr std::uint32_t Lexer::stranger(std::uint32_t i) {
     const std::uint32_t begin = i;
-    ++i;
+    const char c = text_[begin];
     const auto is_ascii = [this](std::uint32_t k) {
         return static_cast<unsigned char>(text_[k]) < 0x80;
     };
-    if (!is_ascii(begin)) {
+    if (c == '#') {
+        issues_.add(Code::E0105, {begin, 1});
+        while (i < size_ && text_[i] != '\n') ++i;
+        return i;
+    }
+    ++i;
+    if ((c == '&' || c == '|') && at(i) == c) ++i;
+    if (is_foreign_quote(begin)) {
+        std::uint32_t k = i;
+        while (k < size_ && text_[k] != '\n' && !is_foreign_quote(k)) ++k;
+        if (k < size_ && text_[k] != '\n') i = k + 1;
+    }
+    if (!is_ascii(i - 1)) {
         while (i < size_ && !is_ascii(i)) ++i;
     }
     issues_.add(Code::E0105, {begin, i - begin});
     push(Tok::Bad, begin, i);
+    return i;
+}
+
+/// `/*`, and what follows up to `*/`, or else to the end of the line.
+constexpr std::uint32_t Lexer::foreign_comment(std::uint32_t i) {
+    issues_.add(Code::E0105, {i, 2});
+    std::uint32_t end = i + 2;
+    // A text of nothing but these is still read once.
+    if (!issues_.full()) {
+        while (end + 1 < size_ && (text_[end] != '*' || text_[end + 1] != '/')) ++end;
+        if (end + 1 < size_) return end + 2;
+    }
+    while (i < size_ && text_[i] != '\n') ++i;
     return i;
 }
 
@@ -424,6 +382,7 @@ constexpr std::uint32_t Lexer::symbol(std::uint32_t i) {
                 while (i < size_ && text_[i] != '\n') ++i;
                 return i;
             }
+            if (next == '*') return foreign_comment(i);
             either(Tok::Slash, '=', Tok::DivSet);
             break;
         default:  // '|'
@@ -436,56 +395,6 @@ constexpr std::uint32_t Lexer::symbol(std::uint32_t i) {
     return i + length;
 }
 
-constexpr void Lexer::open(Tok kind, std::uint32_t i) {
-    if (opens_ > kMaxDepth) return stop(i, 1);
-    push(kind, i, i + 1);
-    open_[opens_] = Open{kind, false, '\0', count_ - 1, 0};
-    ++opens_;
-}
-
-constexpr void Lexer::close(Tok kind, Tok opener, std::uint32_t i) {
-    const Open& innermost = open_[opens_ - 1];
-    if (opens_ > 1 && innermost.kind == opener) {
-        --opens_;
-        return push(kind, i, i + 1);
-    }
-    const Span place = space_.tokens[innermost.token].span();
-    if (innermost.kind != Tok::LeftBrace) {
-        issues_.add(Code::E0107, {i, 1}, 0, place);
-        bracket_error_line_ = line_;
-        --opens_;
-    } else if (bracket_error_line_ != line_) {
-        issues_.add(Code::E0107, {i, 1}, 1);
-    }
-    push(Tok::Bad, i, i + 1);
-}
-
-constexpr void Lexer::close_brace(std::uint32_t i) {
-    std::uint32_t brace = opens_ - 1;
-    while (brace > 0 && open_[brace].kind != Tok::LeftBrace) --brace;
-    if (brace == 0) {
-        if (bracket_error_line_ != line_) issues_.add(Code::E0107, {i, 1}, 1);
-        return push(Tok::Bad, i, i + 1);
-    }
-    report_unclosed(brace + 1);
-    if (open_[brace].has_base) {
-        dedent_to(open_[brace].base + 1, i);
-        --indent_count_;
-    }
-    --opens_;
-    push(Tok::RightBrace, i, i + 1);
-}
-
-/// Gives up the brackets that are open beyond the first `keep`, all of them ( or [.
-constexpr void Lexer::report_unclosed(std::uint32_t keep) {
-    if (opens_ <= keep) return;
-    issues_.add(Code::E0108, space_.tokens[open_[opens_ - 1].token].span());
-    while (opens_ > keep) {
-        --opens_;
-        space_.tokens[open_[opens_].token].kind = Tok::Bad;
-    }
-}
-
 /// Too deep: nothing after `i` is read.
 constexpr void Lexer::stop(std::uint32_t i, std::uint32_t length) {
     issues_.add(Code::E0104, {i, length});
@@ -496,21 +405,8 @@ constexpr void Lexer::stop(std::uint32_t i, std::uint32_t length) {
     stopped_ = true;
 }
 
-constexpr void Lexer::finish() {
-    std::uint32_t brace = opens_ - 1;
-    while (open_[brace].kind != Tok::LeftBrace) --brace;
-    if (brace + 1 < opens_) {
-        report_unclosed(brace + 1);
-    } else if (brace > 0) {
-        issues_.add(Code::E0108, {size_, 0}, 1, space_.tokens[open_[brace].token].span());
-    }
-    if (opens_ == 1) {
-        end_line();
-        if (open_[0].has_base) dedent_to(1, size_);
-    }
-    opens_ = 1;
-    blocks_ = 0;
-    push(Tok::End, size_, size_);
-}
-
 }  // namespace quern::lang
+
+// IWYU pragma: begin_exports
+#include "quern/lang/lexer_layout.h"
+// IWYU pragma: end_exports

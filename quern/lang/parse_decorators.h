@@ -23,6 +23,7 @@ constexpr NodeId Parser::decorators_before_brace() {
         const NodeId deco = decorator(true);
         if (deco < 0) {
             // Whatever is wrong has been reported; the body is still worth reading.
+            names_.kernel.lost_decorator = true;
             skip_to_block(level);
             break;
         }

@@ -210,8 +210,14 @@ constexpr NodeId Parser::operand(Form form) {
             if (kind_ == Tok::LeftParen) {
                 judged = true;
                 const std::uint32_t function = is_name ? name : 0;
-                value = call(value, function);
-                if (value >= 0 && in_kernel_) check_call(value, function);
+                if (!in_kernel_) {
+                    value = call(value, function);
+                } else if (function < kWordCount && kWordTable.is_function[function]) {
+                    value = call(value, function);
+                    if (value >= 0) check_call(value, function);
+                } else {
+                    value = unknown_call(value, function);
+                }
             } else if (kind_ == Tok::LeftBracket) {
                 value = index(value);
             } else {
@@ -341,78 +347,6 @@ constexpr NodeId Parser::list() {
     return node;
 }
 
-/// The arguments of a call. `name`: that of the function, 0 if it is no plain name.
-constexpr NodeId Parser::call(NodeId callee, std::uint32_t name) {
-    const Span span = nodes_[callee].span;
-    const NodeId node = add(Kind::Call, Op::None, span.begin, span.end());
-    const int height = height_;
-    const bool reduces = name == static_cast<std::uint32_t>(Word::Reduce);
-    NodeId last = arguments(node, link(node, -1, callee), reduces);
-    if (last < 0) return -1;
-    if (!in_kernel_) {
-        while (at_call_decorator()) {
-            const NodeId deco = decorator(true);
-            if (deco < 0) return -1;
-            last = link(node, last, deco);
-        }
-    }
-    close(node);
-    grow(height, height_);
-    return node;
-}
-
-/// `(` argument, ... `)`, linked behind `last`, which is the last child of `parent`. Returns the
-/// new last child. `reduces`: the first argument is an operator.
-constexpr NodeId Parser::arguments(NodeId parent, NodeId last, bool reduces) {
-    int height = 0;
-    advance();
-    while (kind_ != Tok::RightParen || height > 0) {
-        NodeId node = -1;
-        height_ = 1;
-        if (reduces) {
-            node = reduce_operator();
-            if (node < 0) return -1;
-            reduces = false;
-        } else if (kind_ == Tok::Name && peek() == Tok::Set) {
-            node = add(Kind::NamedArg, Op::None, tokens_[p_].begin, tokens_[p_].end);
-            const NodeId name = link(node, -1, leaf(Kind::Name));
-            advance();
-            const NodeId value = expression(kPipe);
-            if (value < 0) return -1;
-            link(node, name, value);
-            close(node);
-        } else {
-            node = expression(kPipe);
-            if (node < 0) return -1;
-        }
-        last = link(parent, last, node);
-        height = height_ > height ? height_ : height;
-        if (kind_ == Tok::RightParen) break;
-        if (kind_ != Tok::Comma) return fail(Code::E0204);
-        advance();
-    }
-    advance();
-    height_ = height;
-    return last;
-}
-
-/// The first argument of `reduce`: '+', '*', 'and', 'or', or the name of another operator, whatever
-/// else has that name.
-constexpr NodeId Parser::reduce_operator() {
-    const Tok next = peek();
-    const bool alone = next == Tok::Comma || next == Tok::RightParen;
-    if (kind_ == Tok::Bad) return -1;
-    if (!alone || kind_ == Tok::RightParen) return fail(Code::E0310);
-    if (kind_ == Tok::Plus || kind_ == Tok::Star || is_word(Word::And) || is_word(Word::Or)) {
-        return leaf(Kind::ReduceOp);
-    }
-    if (is_word(Word::Min) || is_word(Word::Max) || is_word(Word::Argmin) ||
-        is_word(Word::Argmax)) {
-        return leaf(Kind::Name);
-    }
-    return fail(Code::E0310);
-}
-
 constexpr NodeId Parser::index(NodeId object) {
     const std::uint32_t begin = nodes_[object].span.begin;
     const NodeId node = add(Kind::Index, Op::None, begin, begin);
@@ -467,26 +401,6 @@ constexpr NodeId Parser::subscript() {
     close(node);
     grow(height, height_);
     return node;
-}
-
-/// A call in a kernel: only the functions of the language can be called there.
-constexpr void Parser::check_call(NodeId node, std::uint32_t name) {
-    const Node& callee = nodes_[nodes_[node].first];
-    if (name == 0 || name >= kWordCount || !kWordTable.is_function[name]) {
-        return report(Code::E0407, callee.span, name == 0 ? 1 : 0);
-    }
-    const bool is_reduce = name == static_cast<std::uint32_t>(Word::Reduce);
-    int count = 0;
-    for (NodeId argument = callee.next; argument >= 0; argument = nodes_[argument].next) {
-        ++count;
-        if (nodes_[argument].kind != Kind::NamedArg) continue;
-        const NodeId key = nodes_[argument].first;
-        const bool known = is_reduce && space_.node_names[key] == std::uint32_t(Word::Axis);
-        if (!known) report(Code::E0408, nodes_[key].span, 1, callee.span);
-    }
-    if (count < kWordTable.least[name] || count > kWordTable.most[name]) {
-        report(Code::E0408, callee.span, 0, {std::uint32_t(count), 0});
-    }
 }
 
 }  // namespace quern::lang

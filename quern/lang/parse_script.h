@@ -1,5 +1,6 @@
 #pragma once
 
+#include "quern/lang/parse_statements.h"
 #include "quern/lang/parser.h"
 
 // The host level: statements of a script, config, pipelines.
@@ -25,6 +26,7 @@ constexpr Parsed Parser::run() {
 }
 
 constexpr NodeId Parser::host_statement() {
+    if (kind_ == Tok::At) stray_decorator_ = true;
     if (kind_ == Tok::At || kind_ == Tok::Ellipsis) return fail(Code::E0418);
     const Tok next = peek();
     switch (tokens_[p_].word()) {
@@ -65,7 +67,7 @@ constexpr NodeId Parser::host_statement() {
     if (value < 0) return -1;
     const Op op = assignment_op(kind_);
     const bool assigns = op != Op::None && starts_with_name && !returns && is_target(value);
-    if (assigns && op != Op::Set) return fail(Code::E0418);
+    if (assigns && op != Op::Set) return fail(Code::E0418, 1, nodes_[value].span);
     const Kind kind = returns ? Kind::Return : assigns ? Kind::Assign : Kind::ExprStmt;
     const NodeId node = add(kind, assigns ? op : Op::None, begin, begin);
     link(node, -1, value);
@@ -165,7 +167,7 @@ constexpr NodeId Parser::pipeline() {
     if (kind_ != Tok::Colon) return fail(Code::E0208, 1, keyword);
     if (peek() != Tok::Newline) {
         advance();
-        return fail(Code::E0103, 0, keyword);
+        return fail(Code::E0103, 1, keyword);
     }
     const NodeId body = block(keyword);
     if (body < 0) return -1;

@@ -7,7 +7,7 @@
 
 // The one parser of the kernel language: tokens to a tree of syntax.h, names and decorators checked
 // on the way. constexpr, so that it serves text at run time and text in a C++ program alike. The
-// bodies are in parse_expression.h, parse_kernel.h, parse_decorators.h and parse_script.h.
+// bodies are in the parse_*.h that follow it.
 
 namespace quern::lang {
 
@@ -61,6 +61,7 @@ private:
     constexpr void report(Code code, Span span, std::uint8_t variant = 0, Span other = {});
     constexpr void skip_statement(std::uint8_t level);
     constexpr bool skip_to_block(std::uint8_t level);
+    constexpr void skip_indented();
 
     // Nodes.
     constexpr NodeId add(Kind kind, Op op, std::uint32_t begin, std::uint32_t end);
@@ -85,7 +86,8 @@ private:
     constexpr NodeId list();
     constexpr NodeId call(NodeId callee, std::uint32_t name);
     constexpr NodeId arguments(NodeId parent, NodeId last, bool reduces);
-    constexpr NodeId reduce_operator();
+    constexpr NodeId reduce_operator(bool of_function);
+    constexpr NodeId unknown_call(NodeId callee, std::uint32_t name);
     constexpr NodeId index(NodeId object);
     constexpr NodeId subscript();
     constexpr void check_call(NodeId node, std::uint32_t name);
@@ -96,6 +98,7 @@ private:
     constexpr NodeId compute_operand();
     constexpr void declare_operand(NodeId operand, std::uint32_t first, std::uint32_t last);
     constexpr NodeId dims();
+    constexpr bool find_body(std::uint8_t level);
     constexpr NodeId kernel_body(NodeId& decorators);
     constexpr void finish_kernel(NodeId block);
     constexpr NodeId block(Span opener);
@@ -151,6 +154,11 @@ private:
     std::uint32_t end_ = 0;
     std::uint32_t node_count_ = 0;
 
+    int issues_before_statement_ = 0;
+
+    /// A decorator stood at host level: it may have been meant for the next kernel.
+    bool stray_decorator_ = false;
+
     /// Of the expression read last.
     int height_ = 0;
 
@@ -170,9 +178,10 @@ constexpr NodeId Parser::fail_at(Code code, Span span, std::uint8_t variant, Spa
     return -1;
 }
 
-/// What the lexer reported is not reported again.
+/// What the lexer reported is not reported again, nor another thing at the place of an error.
 constexpr NodeId Parser::fail(Code code, std::uint8_t variant, Span other) {
     if (kind_ == Tok::Bad || kind_ == Tok::End) return -1;
+    if (issues_.ends_with_error_at(tokens_[p_].begin)) return -1;
     return fail_at(code, tokens_[p_].span(), variant, other);
 }
 
@@ -187,7 +196,8 @@ constexpr bool Parser::end_statement() {
         return true;
     }
     if (at_end_of_statement()) return true;
-    fail(Code::E0206);
+    // What was wrong in the statement is why it does not end here.
+    if (!issues_.has_error_since(issues_before_statement_)) fail(Code::E0206);
     return false;
 }
 
@@ -204,17 +214,30 @@ constexpr void Parser::skip_statement(std::uint8_t level) {
 /// After an error in its header: goes to the block of a statement that began at `level`, or returns
 /// false at its end.
 constexpr bool Parser::skip_to_block(std::uint8_t level) {
+    std::uint32_t colon = 0;
     while (kind_ != Tok::End) {
         const std::uint8_t here = tokens_[p_].level;
-        if (here < level || (here == level && kind_ == Tok::Semicolon)) return false;
+        if (here < level) break;
         if (here == level) {
             if (kind_ == Tok::LeftBrace) return true;
-            if (kind_ == Tok::Colon) return true;
-            if (kind_ == Tok::Newline) return false;
+            if (kind_ == Tok::Newline || kind_ == Tok::Semicolon) break;
+            if (kind_ == Tok::Colon && peek() == Tok::Newline) return true;
+            // One in the line opens the block only if nothing behind it does.
+            if (kind_ == Tok::Colon && colon == 0) colon = p_;
         }
         advance();
     }
-    return false;
+    if (colon > 0) move_to(colon);
+    return colon > 0;
+}
+
+/// From an Indent behind the Dedent that ends it.
+constexpr void Parser::skip_indented() {
+    const std::uint8_t level = tokens_[p_].level;
+    do {
+        advance();
+    } while (kind_ != Tok::End && tokens_[p_].level > level);
+    if (kind_ == Tok::Dedent) advance();
 }
 
 constexpr NodeId Parser::add(Kind kind, Op op, std::uint32_t begin, std::uint32_t end) {
@@ -261,8 +284,11 @@ constexpr void Parser::grow(int a, int b) {
 }  // namespace quern::lang
 
 // IWYU pragma: begin_exports
+#include "quern/lang/parse_call.h"
+#include "quern/lang/parse_compute.h"
+#include "quern/lang/parse_control.h"
 #include "quern/lang/parse_decorators.h"
 #include "quern/lang/parse_expression.h"
-#include "quern/lang/parse_kernel.h"
 #include "quern/lang/parse_script.h"
+#include "quern/lang/parse_statements.h"
 // IWYU pragma: end_exports

@@ -41,10 +41,11 @@ enum class Word : std::uint16_t {
     Device,
     Async,
     Parallel,
-    // What stands in their arguments.
+    // What stands in their arguments, and `range`, which only other languages have.
     Data,
     Model,
     Axis,
+    Range,
     Elementwise,
     Reduce,
     Matmul,
@@ -103,6 +104,7 @@ inline constexpr WordInfo kWords[] = {
     {"data"},
     {"model"},
     {"axis"},
+    {"range"},
     {"elementwise"},
     {"reduce"},
     {"matmul"},

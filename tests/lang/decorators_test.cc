@@ -92,6 +92,17 @@ TEST(Decorators, Check30_AnUnknownReductionOperatorIsE0310ListingAllEight) {
     EXPECT_EQ(errors_in(body("    out = reduce(x, x)")), "E0310@3:18");
 }
 
+TEST(Decorators, TheReduceOfABodyHasTheSixOperatorsThatReturnNoIndex) {
+    for (const char* wrong : {"argmin", "argmax", "mean"}) {
+        const std::string text = body(fmt::format("    out = reduce({}, x)", wrong));
+        EXPECT_EQ(errors_in(text), "E0310@3:18") << wrong;
+        EXPECT_EQ(find_in(text, "E0310").help.back(),
+                  "the operators of the function are +, *, min, max, and, or");
+    }
+    EXPECT_EQ(find_in(reducing("reduce(mean)"), "E0310").help[0],
+              "a mean is the sum, `+`, divided by the number of elements");
+}
+
 TEST(Decorators, ANameThatIsAnOperatorIsOneEvenIfItIsDeclared) {
     EXPECT_EQ(all_in(body("    let max = 1.0\n    out = reduce(max, x) + max")), "");
 }

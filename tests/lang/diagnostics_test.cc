@@ -109,7 +109,12 @@ TEST(Nearest, GivesCandidatesWithinTwoEditsNearestFirst) {
     EXPECT_EQ(nearest("daat", {"data"}), std::vector<std::string>{"data"});
     EXPECT_EQ(nearest("same", {"same"}), std::vector<std::string>{});
     EXPECT_EQ(nearest("abcd", {"wxyz", "abcdefg"}), std::vector<std::string>{});
-    EXPECT_EQ(nearest("x", {"y", "abc", "xy"}), (std::vector<std::string>{"y", "xy"}));
+    EXPECT_EQ(nearest("xy", {"y", "abc", "xz"}), (std::vector<std::string>{"y", "xz"}));
+}
+
+TEST(Nearest, GivesNothingForANameOfOneLetter) {
+    EXPECT_EQ(nearest("x", {"y", "abc", "xy"}), std::vector<std::string>{});
+    EXPECT_TRUE(find_in(value("y[i]"), "E0411").help.empty());
 }
 
 TEST(Messages, NameWhatCame) {

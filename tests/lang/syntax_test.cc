@@ -152,6 +152,23 @@ TEST(Syntax, IntegersBeyondSixtyThreeBitsAreE0110) {
     EXPECT_EQ(errors_in("let a = 99999999999999999999.0"), "");
 }
 
+TEST(Syntax, FloatsThatRoundToInfinityAreE0110) {
+    for (const char* number :
+         {"1.7976931348623157e308", "0.00017976931348623158e312", "179769313486231580.0e291",
+          "1e308", "1e-999", "0e999", "0.0e99999999999999999999", "1.0e-99999999999999999999"}) {
+        EXPECT_EQ(errors_in(fmt::format("let a = {}", number)), "") << number;
+    }
+    const std::string zeros(309, '0');
+    for (const std::string& number :
+         {std::string("1e999"), std::string("1.7976931348623159e308"), std::string("0.1e310"),
+          std::string("1797693134862315.9e293"), std::string("1e99999999999999999999"),
+          "1" + zeros + ".0", "0." + zeros + "1e619"}) {
+        EXPECT_EQ(errors_in("let a = " + number), "E0110@1:9") << number;
+    }
+    EXPECT_EQ(errors_in("let a = 1" + zeros.substr(1) + ".0"), "");
+    EXPECT_EQ(find_in("let a = 1e999", "E0110").help[0], "infinity is written 'inf'");
+}
+
 TEST(Syntax, Check20_ErrorsOnTwoLinesAreBothReportedInOrder) {
     EXPECT_EQ(errors_in(body("    for i in 0..len:\n        let a = x[i] +\n        out[i] = a b")),
               "E0200@4:23 E0206@5:20");
