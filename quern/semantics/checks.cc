@@ -163,7 +163,7 @@ void Lowering::check_broadcast() {
         return;
     }
     const auto operand = std::uint32_t(found - operand_names_.begin());
-    std::int64_t axis = constant_of(axis_node, "axis");
+    std::int64_t axis = constant_of(axis_node, "axis", 0);
     if (axis < -out_rank_ || axis >= out_rank_) {
         report(Code::E0505, span_of(axis_node),
                fmt::format("expected an axis of the result, from {} to {}, got {}", -out_rank_,

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 
+#include "quern/lang/mends.h"
 #include "quern/semantics/lowering.h"
 
 // Names, literals and operators.
@@ -223,7 +224,9 @@ Value Lowering::free_name(NodeId id) {
     if (!operand_names_.empty()) {
         entry.note(fmt::format("the operands are {}", fmt::join(operand_names_, ", ")));
     }
-    if (const auto close = lang::nearest(text, known); !close.empty()) {
+    if (const auto mend = lang::mend_of_path(text); !mend.empty()) {
+        entry.help(std::string(mend));
+    } else if (const auto close = lang::nearest(text, known); !close.empty()) {
         entry.help(fmt::format("did you mean '{}'?", close[0]));
     }
     if (plain) {

@@ -298,7 +298,7 @@ Value Lowering::reduce_call(NodeId id, const std::vector<NodeId>& arguments) {
     if (arguments.size() == 3) {
         NodeId axis_node = arguments[2];
         if (tree_[axis_node].kind == Kind::NamedArg) axis_node = tree_.child(axis_node, 1);
-        std::int64_t axis = constant_of(axis_node, "axis");
+        std::int64_t axis = constant_of(axis_node, "axis", 0);
         if (axis < -rank || axis >= rank) {
             report(Code::E0432, span_of(axis_node),
                    fmt::format("expected an axis from {} to {}, got {}", -rank, rank - 1, axis));

@@ -69,15 +69,15 @@ ir::Stmt& Lowering::push(ir::StmtKind kind, Span span) {
     return block_->back();
 }
 
-std::int64_t Lowering::constant_of(NodeId id, std::string_view what) {
+std::int64_t Lowering::constant_of(NodeId id, std::string_view what, std::int64_t otherwise) {
     const Value value = expression(id);
-    if (value.poisoned) return 1;
+    if (value.poisoned) return otherwise;
     if (!value.tile && kernel_[value.expr].dtype == DType::Int64) {
         const ExprId simple = simplify(value.expr);
         if (kernel_.is_constant(simple)) return kernel_.integer_value(simple);
     }
     report(Code::E0313, span_of(id), fmt::format("expected a constant integer as {}", what));
-    return 1;
+    return otherwise;
 }
 
 void Lowering::read_decorators(NodeId decorators) {

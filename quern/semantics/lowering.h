@@ -158,7 +158,8 @@ private:
     void check_broadcast();
     void declare_operands();
     ir::Stmt& push(ir::StmtKind kind, Span span);
-    std::int64_t constant_of(NodeId id, std::string_view what);
+    /// `otherwise` if it is no constant integer, which is reported.
+    std::int64_t constant_of(NodeId id, std::string_view what, std::int64_t otherwise = 1);
     Span span_of(NodeId id) const { return tree_[id].span; }
     bool is_name(NodeId id, std::string_view text) const;
 

@@ -67,7 +67,7 @@ void Lowering::reduce_kernel(NodeId body) {
     const int count = static_cast<int>(nest.size());
     std::vector<NodeId> kept, reduced = nest;
     if (reduce_axis_ >= 0) {
-        std::int64_t axis = constant_of(reduce_axis_, "axis");
+        std::int64_t axis = constant_of(reduce_axis_, "axis", 0);
         if (axis < -count || axis >= count) {
             report(Code::E0432, span_of(reduce_axis_),
                    fmt::format("expected an axis from {} to {} (the nest has {} loops), got {}",

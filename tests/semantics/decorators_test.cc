@@ -94,6 +94,8 @@ TEST(Check49, YieldsFitTheirOperator) {
     EXPECT_EQ(axis("2").substr(0, 5), "E0432");
     EXPECT_EQ(axis("-3").substr(0, 5), "E0432");
     EXPECT_EQ(axis("-2"), "");
+    // What is no number is not out of range, too.
+    EXPECT_EQ(axis("r"), "E0313 2:24 `r`");
     EXPECT_EQ(findings("compute(x) {\n@kernel fused\nout = reduce(+, x, axis=2)\n}", m),
               "E0432 3:25 `2`");
 }
