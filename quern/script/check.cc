@@ -139,9 +139,12 @@ private:
         const std::string name = text(child(id, 0));
         if (name != "tensor" && name != "int" && name != "float" && name != "bool" &&
             name != "string") {
-            error(Code::E0416, child(id, 0),
-                  fmt::format("expected 'tensor', 'int', 'float', 'bool' or 'string', got '{}'",
-                              name));
+            auto entry =
+                error(Code::E0416, child(id, 0),
+                      fmt::format("expected 'tensor', 'int', 'float', 'bool' or 'string', got '{}'",
+                                  name));
+            suggest(entry, name, {"tensor", "int", "float", "bool", "string"});
+            entry.help("a tensor is written with its dimensions, as in `tensor[n, m]`");
         }
         for (NodeId d = node(child(id, 0)).next; d >= 0; d = node(d).next) {
             if (node(d).kind == Kind::Name) scope_.emplace(text(d), false);
@@ -234,9 +237,12 @@ private:
             case Kind::NamedArg:
                 return expression(child(id, 1));
             case Kind::Quantity:
-                if (!literal(text(id))) {
-                    error(Code::E0441, id,
-                          fmt::format("'{}' has no known unit, or is too large", text(id)))
+                if (literal(text(id))) return;
+                if (has_known_unit(text(id))) {
+                    error(Code::E0110, id,
+                          fmt::format("'{}' is out of range: a quantity has 63 bits", text(id)));
+                } else {
+                    error(Code::E0441, id, fmt::format("'{}' has no known unit", text(id)))
                         .help("units are " + quantity_units());
                 }
                 return;
@@ -244,8 +250,7 @@ private:
                 async_.emplace_back(node(id).span, "await");
                 break;
             case Kind::ReduceOp:
-                error(Code::E0418, id,
-                      fmt::format("'{}' alone has a meaning in kernels only", text(id)));
+                // Only reduce() has one, and that it is called here is reported.
                 return;
             default:
                 break;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <system_error>
 
@@ -207,6 +209,12 @@ std::optional<Value> literal(std::string_view text) {
     if (!value) return std::nullopt;
     if (end == text.size()) return Value(*value);
     return quantity(*value, text.substr(end));
+}
+
+bool has_known_unit(std::string_view quantity) {
+    const std::string_view unit = quantity.substr(std::min(scan(quantity).end, quantity.size()));
+    return std::any_of(std::begin(kUnits), std::end(kUnits),
+                       [&](const Unit& known) { return known.name == unit; });
 }
 
 std::string quantity_units() {

@@ -18,6 +18,9 @@ namespace quern::script {
 /// (seconds). Nothing if it is none of these or out of range.
 std::optional<Value> literal(std::string_view text);
 
+/// True if a quantity has one of the units, so that only its number can be wrong.
+bool has_known_unit(std::string_view quantity);
+
 /// The units that a quantity may have, for messages.
 std::string quantity_units();
 

@@ -170,7 +170,10 @@ Results run(const lang::Source& source, const Bindings& bindings, const RunOptio
     lang::Diagnostics diagnostics(source.text, source.file);
     const Signature signature = check(source, diagnostics, {.devices = true});
     std::vector<FreeName> needed = signature.inputs;
-    needed.insert(needed.end(), signature.parameters.begin(), signature.parameters.end());
+    // A pipeline that is wrong is not run, so it needs no operands.
+    if (!diagnostics.has_errors()) {
+        needed.insert(needed.end(), signature.parameters.begin(), signature.parameters.end());
+    }
     std::vector<std::string> known = signature.results;
     for (const auto& [name, value] : bindings) known.push_back(name);
     for (const FreeName& input : needed) {

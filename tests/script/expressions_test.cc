@@ -94,6 +94,8 @@ TEST(ScriptExpressions, TheUnknownFunctionNamesItsNeighbours) {
 TEST(ScriptExpressions, KernelConstructsAreRefused) {
     EXPECT_EQ(error_of("let r = row_max(1)"), "E0418 at 1:9");
     EXPECT_EQ(error_of("let r = barrier()"), "E0418 at 1:9");
+    EXPECT_EQ(error_of("let r = reduce(+, 1)"), "E0418 at 1:9");
+    EXPECT_EQ(errors_of("let r = reduce(+, 1)").size(), 1u);
 }
 
 TEST(ScriptExpressions, ReturnEndsTheScript) {

@@ -87,6 +87,10 @@ TEST(ScriptInputs, AMissingInputSuggestsANameThatThereIs) {
 
 TEST(ScriptInputs, AMissingParameterIsReported) {
     EXPECT_EQ(error_of("pipeline f(k: int):\n    return k\n"), "E0411 at 1:12");
+    const auto errors = errors_of("pipeline f(k: tensr):\n    return k\n");
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_EQ(errors[0].code, "E0416");
+    EXPECT_EQ(errors[0].help[0], "did you mean 'tensor'?");
 }
 
 TEST(ScriptInputs, AnUnknownSettingIsRefused) {

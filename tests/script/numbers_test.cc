@@ -32,7 +32,7 @@ TEST(ScriptNumbers, QuantitiesAreBytesOrSeconds) {
     EXPECT_EQ(result_of("let r = 3KB"), "3072");
     EXPECT_EQ(result_of("let r = 1000ms"), "1");
     EXPECT_EQ(error_of("let r = 5parsecs"), "E0441 at 1:9");
-    EXPECT_EQ(error_of("let r = 9000000TB"), "E0441 at 1:9");
+    EXPECT_EQ(error_of("let r = 9000000TB"), "E0110 at 1:9");
 }
 
 TEST(ScriptNumbers, IntegerArithmeticTruncatesTowardZero) {
