@@ -7,6 +7,7 @@
 
 #include "quern/io.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace {
@@ -33,7 +34,7 @@ Format format_of(std::string_view op, std::string_view path) {
 }  // namespace
 
 std::variant<Tensor, TensorSet> load(const std::string& path, const LoadOptions& options) {
-    switch (format_of("load", path)) {
+    switch (or_out_of_memory("load", [&] { return format_of("load", path); })) {
         case Format::Npy:
             return load_npy(path);
         case Format::Npz:
@@ -47,7 +48,7 @@ std::variant<Tensor, TensorSet> load(const std::string& path, const LoadOptions&
 }
 
 void save(const std::string& path, const Tensor& tensor) {
-    switch (format_of("save", path)) {
+    switch (or_out_of_memory("save", [&] { return format_of("save", path); })) {
         case Format::Npy:
             return save_npy(path, tensor);
         case Format::Png:
@@ -61,7 +62,7 @@ void save(const std::string& path, const Tensor& tensor) {
 }
 
 void save(const std::string& path, const TensorSet& set) {
-    switch (format_of("save", path)) {
+    switch (or_out_of_memory("save", [&] { return format_of("save", path); })) {
         case Format::Npz:
             return save_npz(path, set);
         case Format::Safetensors:

@@ -5,6 +5,7 @@
 
 #include "quern/io.h"
 #include "quern/io/sink.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace io {
@@ -34,28 +35,36 @@ Tensor read_npy(Source& source, const Place& place) {
 }  // namespace io
 
 Tensor load_npy(const std::string& path) {
-    const io::Place place{"load_npy", path};
-    io::FileSource source(place);
-    return io::read_npy(source, place);
+    return or_out_of_memory("load_npy", [&] {
+        const io::Place place{"load_npy", path};
+        io::FileSource source(place);
+        return io::read_npy(source, place);
+    });
 }
 
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view name) {
-    io::MemorySource source(bytes);
-    return io::read_npy(source, {"parse_npy", name});
+    return or_out_of_memory("parse_npy", [&] {
+        io::MemorySource source(bytes);
+        return io::read_npy(source, {"parse_npy", name});
+    });
 }
 
 void save_npy(const std::string& path, const Tensor& tensor) {
-    const std::string header = io::format_npy_header(tensor, "save_npy");
-    io::write_file(path, [&](io::Sink& sink) {
-        sink.write(header);
-        sink.write(io::FileElements(tensor).bytes());
+    return or_out_of_memory("save_npy", [&] {
+        const std::string header = io::format_npy_header(tensor, "save_npy");
+        io::write_file(path, [&](io::Sink& sink) {
+            sink.write(header);
+            sink.write(io::FileElements(tensor).bytes());
+        });
     });
 }
 
 std::vector<std::byte> to_npy(const Tensor& tensor) {
-    return io::write_memory([&](io::Sink& sink) {
-        sink.write(io::format_npy_header(tensor, "to_npy"));
-        sink.write(io::FileElements(tensor).bytes());
+    return or_out_of_memory("to_npy", [&] {
+        return io::write_memory([&](io::Sink& sink) {
+            sink.write(io::format_npy_header(tensor, "to_npy"));
+            sink.write(io::FileElements(tensor).bytes());
+        });
     });
 }
 

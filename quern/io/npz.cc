@@ -5,6 +5,7 @@
 #include "quern/io/sink.h"
 #include "quern/io/zip.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace io {
@@ -75,25 +76,34 @@ void write_npz(Sink& sink, const std::vector<std::string>& headers, const Tensor
 }  // namespace io
 
 TensorSet load_npz(const std::string& path, const LoadOptions& options) {
-    const io::Place place{"load_npz", path};
-    io::FileSource source(place);
-    return io::read_npz(source, place, options);
+    return or_out_of_memory("load_npz", [&] {
+        const io::Place place{"load_npz", path};
+        io::FileSource source(place);
+        return io::read_npz(source, place, options);
+    });
 }
 
 TensorSet parse_npz(std::span<const std::byte> bytes, std::string_view name,
                     const LoadOptions& options) {
-    io::MemorySource source(bytes);
-    return io::read_npz(source, {"parse_npz", name}, options);
+    return or_out_of_memory("parse_npz", [&] {
+        io::MemorySource source(bytes);
+        return io::read_npz(source, {"parse_npz", name}, options);
+    });
 }
 
 void save_npz(const std::string& path, const TensorSet& set, const NpzOptions& options) {
-    const auto headers = io::draft(set, "save_npz");
-    io::write_file(path, [&](io::Sink& sink) { io::write_npz(sink, headers, set, options); });
+    return or_out_of_memory("save_npz", [&] {
+        const auto headers = io::draft(set, "save_npz");
+        io::write_file(path, [&](io::Sink& sink) { io::write_npz(sink, headers, set, options); });
+    });
 }
 
 std::vector<std::byte> to_npz(const TensorSet& set, const NpzOptions& options) {
-    const auto headers = io::draft(set, "to_npz");
-    return io::write_memory([&](io::Sink& sink) { io::write_npz(sink, headers, set, options); });
+    return or_out_of_memory("to_npz", [&] {
+        const auto headers = io::draft(set, "to_npz");
+        return io::write_memory(
+            [&](io::Sink& sink) { io::write_npz(sink, headers, set, options); });
+    });
 }
 
 }  // namespace quern

@@ -12,6 +12,7 @@
 #include "quern/io.h"
 #include "quern/io/elements.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace io {
@@ -139,15 +140,19 @@ Tensor read_png(Source& source, const Place& place, const LoadOptions& options) 
 }  // namespace io
 
 Tensor load_png(const std::string& path, const LoadOptions& options) {
-    const io::Place place{"load_png", path};
-    io::FileSource source(place);
-    return io::read_png(source, place, options);
+    return or_out_of_memory("load_png", [&] {
+        const io::Place place{"load_png", path};
+        io::FileSource source(place);
+        return io::read_png(source, place, options);
+    });
 }
 
 Tensor parse_png(std::span<const std::byte> bytes, std::string_view name,
                  const LoadOptions& options) {
-    io::MemorySource source(bytes);
-    return io::read_png(source, {"parse_png", name}, options);
+    return or_out_of_memory("parse_png", [&] {
+        io::MemorySource source(bytes);
+        return io::read_png(source, {"parse_png", name}, options);
+    });
 }
 
 }  // namespace quern

@@ -7,6 +7,7 @@
 #include "quern/io/elements.h"
 #include "quern/io/sink.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace io {
@@ -58,10 +59,14 @@ std::vector<std::byte> encode_png(const Tensor& tensor, std::string_view op) {
 }  // namespace io
 
 void save_png(const std::string& path, const Tensor& tensor) {
-    const std::vector<std::byte> bytes = io::encode_png(tensor, "save_png");
-    io::write_file(path, [&](io::Sink& sink) { sink.write(bytes); });
+    return or_out_of_memory("save_png", [&] {
+        const std::vector<std::byte> bytes = io::encode_png(tensor, "save_png");
+        io::write_file(path, [&](io::Sink& sink) { sink.write(bytes); });
+    });
 }
 
-std::vector<std::byte> to_png(const Tensor& tensor) { return io::encode_png(tensor, "to_png"); }
+std::vector<std::byte> to_png(const Tensor& tensor) {
+    return or_out_of_memory("to_png", [&] { return io::encode_png(tensor, "to_png"); });
+}
 
 }  // namespace quern

@@ -9,6 +9,7 @@
 #include "quern/io/little_endian.h"
 #include "quern/io/sink.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace io {
@@ -170,25 +171,33 @@ std::optional<DType> safetensors_dtype(std::string_view name) {
 }  // namespace io
 
 TensorSet load_safetensors(const std::string& path, FileMetadata* metadata) {
-    const io::Place place{"load_safetensors", path};
-    io::FileSource source(place);
-    return io::read_safetensors(source, place, metadata);
+    return or_out_of_memory("load_safetensors", [&] {
+        const io::Place place{"load_safetensors", path};
+        io::FileSource source(place);
+        return io::read_safetensors(source, place, metadata);
+    });
 }
 
 TensorSet parse_safetensors(std::span<const std::byte> bytes, std::string_view name,
                             FileMetadata* metadata) {
-    io::MemorySource source(bytes);
-    return io::read_safetensors(source, {"parse_safetensors", name}, metadata);
+    return or_out_of_memory("parse_safetensors", [&] {
+        io::MemorySource source(bytes);
+        return io::read_safetensors(source, {"parse_safetensors", name}, metadata);
+    });
 }
 
 void save_safetensors(const std::string& path, const TensorSet& set, const FileMetadata& metadata) {
-    const io::Draft draft = io::draft(set, metadata, "save_safetensors");
-    io::write_file(path, [&](io::Sink& sink) { io::write_draft(sink, draft, set); });
+    return or_out_of_memory("save_safetensors", [&] {
+        const io::Draft draft = io::draft(set, metadata, "save_safetensors");
+        io::write_file(path, [&](io::Sink& sink) { io::write_draft(sink, draft, set); });
+    });
 }
 
 std::vector<std::byte> to_safetensors(const TensorSet& set, const FileMetadata& metadata) {
-    const io::Draft draft = io::draft(set, metadata, "to_safetensors");
-    return io::write_memory([&](io::Sink& sink) { io::write_draft(sink, draft, set); });
+    return or_out_of_memory("to_safetensors", [&] {
+        const io::Draft draft = io::draft(set, metadata, "to_safetensors");
+        return io::write_memory([&](io::Sink& sink) { io::write_draft(sink, draft, set); });
+    });
 }
 
 }  // namespace quern

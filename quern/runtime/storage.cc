@@ -1,9 +1,8 @@
 #include "quern/runtime/storage.h"
 
 #include <cstdlib>
-#include <string>
 
-#include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace {
@@ -22,17 +21,19 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
         owned = fill == Fill::Zero ? std::calloc(padded, 1) : std::malloc(padded);
     }
     if (owned == nullptr) {
-        raise(OutOfMemory("[tensor] expected room for " + std::to_string(bytes) +
-                          " bytes, got none from the system"));
+        raise_out_of_memory("tensor", bytes);
     }
+    std::unique_ptr<void, void (*)(void*)> block(owned, std::free);
     std::size_t space = bytes + kAlignment;
     void* data = owned;
     std::align(kAlignment, bytes, data, space);
-    return std::shared_ptr<Storage>(new Storage(data, {}, owned));
+    std::shared_ptr<Storage> storage(new Storage(data));
+    storage->owned_ = block.release();
+    return storage;
 }
 
-std::shared_ptr<Storage> Storage::adopt(void* data, std::function<void()> release) {
-    return std::shared_ptr<Storage>(new Storage(data, std::move(release), nullptr));
+std::shared_ptr<Storage> Storage::adopt(void* data) {
+    return std::shared_ptr<Storage>(new Storage(data));
 }
 
 Storage::~Storage() {

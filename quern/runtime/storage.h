@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "quern/tensor.h"
 
@@ -19,9 +20,11 @@ public:
     /// is not null even for no bytes. Throws OutOfMemory naming `bytes`.
     static std::shared_ptr<Storage> allocate(std::size_t bytes, Fill fill);
 
-    /// Keeps `data`, which belongs to the program, and calls `release` (if there is one) when it is
-    /// destroyed. `release` must not throw.
-    static std::shared_ptr<Storage> adopt(void* data, std::function<void()> release);
+    /// Keeps `data`, which belongs to the program.
+    static std::shared_ptr<Storage> adopt(void* data);
+
+    /// Calls `release`, which must not throw, when the storage is destroyed.
+    void on_release(std::function<void()> release) noexcept { release_ = std::move(release); }
 
     ~Storage();
     Storage(const Storage&) = delete;
@@ -30,14 +33,13 @@ public:
     std::byte* data() const noexcept { return data_; }
 
 private:
-    Storage(void* data, std::function<void()> release, void* owned)
-        : data_(static_cast<std::byte*>(data)), release_(std::move(release)), owned_(owned) {}
+    explicit Storage(void* data) : data_(static_cast<std::byte*>(data)) {}
 
     std::byte* data_;
     std::function<void()> release_;
 
     /// What std::free gets, null for adopted memory.
-    void* owned_;
+    void* owned_ = nullptr;
 };
 
 }  // namespace quern

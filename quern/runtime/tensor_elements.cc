@@ -5,6 +5,7 @@
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/convert.h"
+#include "quern/support/memory.h"
 #include "quern/tensor.h"
 
 namespace quern {
@@ -95,20 +96,24 @@ void require_count(const Shape& shape, std::size_t got) {
 
 template <class T>
 Tensor Tensor::from(Shape shape, std::span<const T> values) {
-    require_count(shape, values.size());
-    const Device device;
-    Tensor tensor(std::move(shape), dtype_of<T>(), device,
-                  Storage::allocate(values.size_bytes(), Storage::Fill::None));
-    if (!values.empty()) std::memcpy(tensor.data(), values.data(), values.size_bytes());
-    return tensor;
+    return or_out_of_memory("from", [&] {
+        require_count(shape, values.size());
+        const Device device;
+        Tensor tensor(std::move(shape), dtype_of<T>(), device,
+                      Storage::allocate(values.size_bytes(), Storage::Fill::None));
+        if (!values.empty()) std::memcpy(tensor.data(), values.data(), values.size_bytes());
+        return tensor;
+    });
 }
 
 Tensor Tensor::from_bits(Shape shape, const std::vector<bool>& values) {
-    require_count(shape, values.size());
-    Tensor tensor(std::move(shape), DType::Bool);
-    bool* dst = tensor.data<bool>();
-    for (const bool value : values) *dst++ = value;
-    return tensor;
+    return or_out_of_memory("from", [&] {
+        require_count(shape, values.size());
+        Tensor tensor(std::move(shape), DType::Bool);
+        bool* dst = tensor.data<bool>();
+        for (const bool value : values) *dst++ = value;
+        return tensor;
+    });
 }
 
 template <class T>
@@ -147,9 +152,12 @@ QUERN_INSTANTIATE(double)
 #undef QUERN_INSTANTIATE
 
 std::vector<double> Tensor::values() const {
-    std::vector<double> values(static_cast<std::size_t>(element_count()));
-    gather(*this, values.data(), DType::Float64);
-    return values;
+    const auto count = static_cast<std::size_t>(element_count());
+    return or_out_of_memory("values", count * sizeof(double), [&] {
+        std::vector<double> values(count);
+        gather(*this, values.data(), DType::Float64);
+        return values;
+    });
 }
 
 std::vector<std::int64_t> Tensor::integers() const {
@@ -157,9 +165,12 @@ std::vector<std::int64_t> Tensor::integers() const {
         raise(DTypeError("[integers] expected an integer dtype or bool, got " +
                          std::string(to_string(dtype_))));
     }
-    std::vector<std::int64_t> integers(static_cast<std::size_t>(element_count()));
-    gather(*this, integers.data(), DType::Int64);
-    return integers;
+    const auto count = static_cast<std::size_t>(element_count());
+    return or_out_of_memory("integers", count * sizeof(std::int64_t), [&] {
+        std::vector<std::int64_t> integers(count);
+        gather(*this, integers.data(), DType::Int64);
+        return integers;
+    });
 }
 
 double Tensor::item() const {
@@ -177,10 +188,12 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 Tensor Tensor::clone() const { return to(dtype_); }
 
 Tensor Tensor::to(DType dtype) const {
-    const std::size_t bytes = static_cast<std::size_t>(element_count()) * size_of(dtype);
-    Tensor copy(shape_, dtype, device_, Storage::allocate(bytes, Storage::Fill::None));
-    gather(*this, copy.data(), dtype);
-    return copy;
+    return or_out_of_memory("to", [&] {
+        const std::size_t bytes = static_cast<std::size_t>(element_count()) * size_of(dtype);
+        Tensor copy(shape_, dtype, device_, Storage::allocate(bytes, Storage::Fill::None));
+        gather(*this, copy.data(), dtype);
+        return copy;
+    });
 }
 
 }  // namespace quern

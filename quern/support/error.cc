@@ -3,6 +3,7 @@
 #include <string>
 
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 namespace {
@@ -16,6 +17,25 @@ std::string_view short_path(std::string_view path) {
 }
 
 }  // namespace
+
+void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes) {
+    // Short enough to be held without an allocation.
+    std::string message = "out of memory";
+#if QUERN_EXCEPTIONS
+    try {
+#endif
+        std::string whole = "[";
+        whole += op;
+        whole += "] expected room";
+        if (bytes) whole += " for " + std::to_string(*bytes) + " bytes";
+        whole += ", got none from the system";
+        message = std::move(whole);
+#if QUERN_EXCEPTIONS
+    } catch (const std::bad_alloc&) {
+    }
+#endif
+    raise(OutOfMemory(std::move(message)));
+}
 
 void set_fatal_handler(void (*handler)(const Error&)) { fatal_handler.store(handler); }
 

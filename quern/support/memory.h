@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+#include "quern/support/check.h"
+
+namespace quern {
+
+/// Raises OutOfMemory: "[op] expected room for 4096 bytes, got none from the system". Needs no
+/// memory itself.
+[[noreturn]] void raise_out_of_memory(std::string_view op,
+                                      std::optional<std::uint64_t> bytes = std::nullopt);
+
+/// Calls `body` at a boundary of the library: an allocation that fails inside, or a size that no
+/// container can have, leaves as OutOfMemory. `bytes` is how much was asked for, where one
+/// allocation is nearly all of it.
+template <class Body>
+decltype(auto) or_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes,
+                                Body&& body) {
+#if QUERN_EXCEPTIONS
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        raise_out_of_memory(op, bytes);
+    } catch (const std::length_error&) {
+        raise_out_of_memory(op, bytes);
+    }
+#else
+    static_cast<void>(op);
+    static_cast<void>(bytes);
+    return body();
+#endif
+}
+
+template <class Body>
+decltype(auto) or_out_of_memory(std::string_view op, Body&& body) {
+    return or_out_of_memory(op, std::nullopt, body);
+}
+
+}  // namespace quern
