@@ -50,6 +50,9 @@ struct Site {
     std::uint32_t axis = 0;
 };
 
+/// First registers of every machine.
+inline constexpr std::uint32_t kZero = 0;
+
 /// A loop's share of a reduction. Registers `partials` + 16 * level hold the partials of each level
 /// of chunks.
 struct Reduction {
@@ -62,6 +65,23 @@ struct Reduction {
 struct ReducingLoop {
     std::uint32_t first = 0;
     std::uint32_t last = 0;
+
+    /// Index in Code::tracked of a loop that tells how far it is at the end of each chunk.
+    std::uint32_t tracked = ir::kNone;
+};
+
+/// A part of the work of which it is known how much is done: the whole (the first), a region, or a
+/// loop. The parts within one iteration of a loop count as equally long.
+struct Tracked {
+    std::uint32_t parent = ir::kNone;
+
+    /// Which part of its parent it is, and how many parts it has itself.
+    std::uint32_t place = 0;
+    std::uint32_t parts = 0;
+
+    /// Registers of a loop's iteration number and of its number of iterations.
+    std::uint32_t iteration = kZero;
+    std::uint32_t count = kZero;
 };
 
 /// The output, or a local or shared array. Only these can be read before they are written.
@@ -101,12 +121,12 @@ struct Region {
     std::uint32_t id = 0;
     std::int64_t ids_per_point = 1;
 
+    /// Index in Code::tracked, if it is wanted.
+    std::uint32_t tracked = ir::kNone;
+
     /// Arrays from outside that its points may share an element of: claims are kept for them.
     std::vector<std::uint32_t> claimed;
 };
-
-/// First registers of every machine.
-inline constexpr std::uint32_t kZero = 0;
 
 struct Code {
     std::vector<Instruction> instructions;
@@ -116,6 +136,7 @@ struct Code {
     std::vector<ReducingLoop> loops;
     std::vector<ArrayInfo> arrays;  // the output first
     std::vector<Region> regions;
+    std::vector<Tracked> tracked;
 };
 
 /// What a launch binds.
@@ -124,6 +145,9 @@ struct Launch {
     std::span<const ScalarValue> scalars;
     std::span<const View> operands;
     const View* output = nullptr;
+
+    /// Whether somebody wants to know how much of the work is done.
+    bool is_tracked = false;
 };
 
 Code compile(const ir::Kernel& kernel, const Launch& launch);

@@ -59,6 +59,23 @@ bool is_point_loop(const Stmt& s) {
     return s.kind == StmtKind::For && s.parallel && s.reduces.empty();
 }
 
+/// Loops further inside are too short to be worth a report.
+constexpr int kTrackedDepth = 3;
+
+/// Puts a member back at the end of the scope.
+template <class T>
+class Kept {
+public:
+    explicit Kept(T& member) : member_(member), value_(member) {}
+    ~Kept() { member_ = value_; }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+
+private:
+    T& member_;
+    T value_;
+};
+
 }  // namespace
 
 Compiler::Compiler(const ir::Kernel& kernel, const Launch& launch)
@@ -95,6 +112,8 @@ Code Compiler::run() {
         }
     }
     address_[kernel_.output()] = integer(reinterpret_cast<std::intptr_t>(launch_.output->data));
+    track(kZero, kZero);
+    tracked_depth_ = 0;
     block(kernel_.body);
 
     Frame& main = frames_[0];
@@ -238,11 +257,30 @@ Compiler::Frame Compiler::leave() {
     return frame;
 }
 
+/// Begins a part of the work inside the present one; kNone if nobody wants to know, or it is nested
+/// too deeply.
+std::uint32_t Compiler::track(std::uint32_t iteration, std::uint32_t count) {
+    if (!launch_.is_tracked || tracked_depth_ == kTrackedDepth) return ir::kNone;
+    const auto index = std::uint32_t(code_.tracked.size());
+    Tracked tracked{tracked_, 0, 0, iteration, count};
+    if (tracked_ != ir::kNone) tracked.place = code_.tracked[tracked_].parts++;
+    code_.tracked.push_back(tracked);
+    tracked_ = index;
+    ++tracked_depth_;
+    return index;
+}
+
 void Compiler::loop(const Stmt& s) {
+    const Kept part(tracked_);
+    const Kept tracked_depth(tracked_depth_);
     const Bounds b = bounds_of(s);
     enter(s);
+    const std::uint32_t tracked = track(frames_.back().variable + 1, b.count.reg);
     block(s.body);
+    const bool has_parts = tracked != ir::kNone && code_.tracked[tracked].parts > 0;
+    if (has_parts) emit(Op::Report, 0, tracked);
     const Frame frame = leave();
+    const bool in_chunks = tracked != ir::kNone && !has_parts;
 
     const auto first = frame.first_reduction;
     const auto last = first + std::uint32_t(frame.reduced.size());
@@ -252,12 +290,12 @@ void Compiler::loop(const Stmt& s) {
     const auto length = std::int32_t(frame.body.size());
     emit(Op::LoopBegin, frame.variable, b.begin.reg, b.count.reg).to = {length + 2, 0};
     around.insert(around.end(), frame.body.begin(), frame.body.end());
-    if (first == last) {
+    if (first == last && !in_chunks) {
         emit(Op::LoopNext, frame.variable, b.step.reg, b.count.reg).to = {-length, 0};
     } else {
         emit(Op::LoopNextReduce, frame.variable, b.step.reg, b.count.reg).to = {
             -length, std::uint32_t(code_.loops.size())};
-        code_.loops.push_back({first, last});
+        code_.loops.push_back({first, last, in_chunks ? tracked : ir::kNone});
     }
     for (std::uint32_t r = first; r < last; ++r) {
         const Value result{registers(), depth()};
@@ -268,6 +306,8 @@ void Compiler::loop(const Stmt& s) {
 
 /// A nest of parallel loops. Those whose bounds are known outside are numbered as one.
 void Compiler::region(const Stmt& s) {
+    const Kept part(tracked_);
+    const Kept tracked_depth(tracked_depth_);
     std::vector<const Stmt*> loops{&s};
     while (loops.back()->body.size() == 1 && is_point_loop(loops.back()->body[0])) {
         loops.push_back(&loops.back()->body[0]);
@@ -301,6 +341,8 @@ void Compiler::region(const Stmt& s) {
         region.claimed.push_back(array_of_[b]);
     }
     if (!region.claimed.empty() && numbered < loops.size()) region.id = region.point + 2;
+    region.tracked = track(kZero, kZero);
+    tracked_depth_ = 0;
     code_.regions.push_back(region);
     region_code_.emplace_back();
 
@@ -345,9 +387,12 @@ void Compiler::points(const std::vector<const Stmt*>& loops, std::size_t next, V
         block(loops.back()->body);
         return;
     }
+    const Kept part(tracked_);
+    const Kept tracked_depth(tracked_depth_);
     const Stmt& s = *loops[next];
     const Bounds b = bounds_of(s);
     enter(s);
+    const std::uint32_t tracked = track(frames_.back().variable + 1, b.count.reg);
     if (is_claiming) {
         const Range range = ranges_.of_symbol(s.symbol);
         const std::int64_t most = range.high - range.low + 1;
@@ -357,6 +402,7 @@ void Compiler::points(const std::vector<const Stmt*>& loops, std::size_t next, V
         code_.regions[region_].ids_per_point *= most;
     }
     points(loops, next + 1, id);
+    if (tracked != ir::kNone) emit(Op::Report, 0, tracked);
     const Frame frame = leave();
     Instructions& around = code();
     around.insert(around.end(), frame.before.begin(), frame.before.end());

@@ -71,6 +71,7 @@ private:
     void accumulate(const ir::Stmt& s);
     void accumulate(ir::SymbolId symbol, ir::BinaryOp op, Value value);
     void better(const ir::Stmt& s);
+    std::uint32_t track(std::uint32_t iteration, std::uint32_t count);
     void allocate(const ir::Stmt& s);
     void store(const ir::Stmt& s);
 
@@ -135,6 +136,10 @@ private:
     /// Index in Code::regions of the nest around the present place, or kNone.
     std::uint32_t region_ = ir::kNone;
     std::vector<Instructions> region_code_;
+
+    /// The part of the work around the present place, and how many loops are around it.
+    std::uint32_t tracked_ = ir::kNone;
+    int tracked_depth_ = 0;
 
     /// Registers of vars: their values change.
     std::vector<bool> is_var_;

@@ -48,8 +48,8 @@ struct Options {
     /// 0 is one for each core.
     int threads = 0;
 
-    /// Called with the share of parallel points done, on the thread that calls `run`, at most ten
-    /// times a second.
+    /// Called with the share of the work done, on the thread that calls `run`, at most ten times a
+    /// second. Loops one after another count as equally long.
     std::function<void(double)> progress;
 
     /// Local and shared arrays above this many bytes for one point are refused.

@@ -5,6 +5,8 @@
 #include <limits>
 #include <new>
 
+#include "quern/support/memory.h"
+
 namespace quern::interpret {
 namespace {
 
@@ -140,7 +142,7 @@ bool Machine::allocate(const Instruction& at) {
         array.capacity = bytes;
         if (!array.owned || (info.is_read && !array.owned_marks)) {
             array.owned.reset();
-            return trapped(info.site, total, local_limit_);
+            raise_out_of_memory("kernel", std::uint64_t(total));
         }
     }
     if (++array.mark == 0) {
@@ -280,6 +282,7 @@ bool Machine::execute(std::uint32_t start) {
                             const Reduction& reduction = code_.reductions[k];
                             end_chunk(reduction.tree, r + reduction.partials, done);
                         }
+                        if (loop.tracked != ir::kNone) host_.report(*this, loop.tracked);
                     }
                     r[in.dst].u += r[in.a].u;
                     pc += in.to.offset - 1;
@@ -369,6 +372,9 @@ bool Machine::execute(std::uint32_t start) {
                 }
                 break;
             }
+            case Op::Report:
+                host_.report(*this, in.a);
+                break;
             case Op::Halt:
                 return true;
         }

@@ -50,6 +50,9 @@ public:
         /// False after a failure, which the host keeps.
         virtual bool run_region(Machine& machine, const Region& region) = 0;
 
+        /// The tracked loop of that index, which this machine runs, is further than before.
+        virtual void report(const Machine& machine, std::uint32_t tracked) = 0;
+
     protected:
         ~Host() = default;
     };

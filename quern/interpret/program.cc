@@ -10,6 +10,7 @@
 #include "quern/interpret/interpret.h"
 #include "quern/interpret/machine.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 #include "quern/support/threads.h"
 
 namespace quern::interpret {
@@ -29,11 +30,15 @@ public:
 
     bool is_wanted() const { return bool(report_); }
 
-    void at(double fraction) {
-        if (!report_) return;
+    bool is_due() {
+        if (!report_) return false;
         const auto now = std::chrono::steady_clock::now();
-        if (now - last_ < std::chrono::milliseconds(100)) return;
+        if (now - last_ < std::chrono::milliseconds(100)) return false;
         last_ = now;
+        return true;
+    }
+
+    void at(double fraction) {
         highest_ = std::max(highest_, std::min(fraction, 1.0));
         report_(highest_);
     }
@@ -74,7 +79,10 @@ private:
     void adopt_output(Machine& machine) {
         std::int64_t elements = 1;
         for (const std::int64_t extent : output_.shape) elements *= extent;
-        if (code_.arrays[0].is_read) marks_.assign(std::size_t(elements), 0);
+        if (code_.arrays[0].is_read) {
+            const auto count = std::size_t(elements);
+            or_out_of_memory("kernel", count, [&] { marks_.assign(count, 0); });
+        }
         machine.adopt(0, output_.data, output_.shape, marks_.data());
     }
 
@@ -89,9 +97,8 @@ private:
         machine.steps += std::uint64_t(points);
         prepare_claims(machine, region, points);
 
-        const std::size_t index = std::size_t(&region - code_.regions.data());
-        const double regions = double(code_.regions.size());
         std::atomic<std::int64_t> done{0};
+        running_ = {&machine, region.tracked, points, &done};
         ++runs_;
         lowest_failure_ = kMost;
         const bool is_small = !region.has_loops && points < kPointsWorthThreads;
@@ -104,15 +111,48 @@ private:
                 if (!worker.run_points(region, begin, next)) keep_failure(worker);
                 done.fetch_add(next - begin, std::memory_order_relaxed);
                 begin = next;
-                if (progress_.is_wanted() && std::this_thread::get_id() == caller_) {
-                    progress_.at((double(index) + double(done.load()) / double(points)) / regions);
+                if (progress_.is_wanted() && std::this_thread::get_id() == caller_ &&
+                    progress_.is_due()) {
+                    progress_.at(part_done(0));
                 }
             }
             release(worker);
         });
+        running_ = {};
         if (lowest_failure_ == kMost) return true;
         depends_on_order_ = !region.claimed.empty();
         return false;
+    }
+
+    void report(const Machine& machine, std::uint32_t tracked) override {
+        if (std::this_thread::get_id() != caller_ || !progress_.is_due()) return;
+        const std::uint32_t outer = running_.main == nullptr ? 0 : running_.tracked;
+        const double inside = part_of(machine, tracked, iterations_done(machine, tracked), outer);
+        progress_.at(running_.main == nullptr ? inside : part_done(inside));
+    }
+
+    double iterations_done(const Machine& machine, std::uint32_t tracked) const {
+        const Tracked& loop = code_.tracked[tracked];
+        return double(machine[loop.iteration].i) / double(machine[loop.count].i);
+    }
+
+    /// What `part` of one part of the work is of the present iteration of `outer` around it.
+    double part_of(const Machine& machine, std::uint32_t tracked, double part,
+                   std::uint32_t outer) const {
+        for (;;) {
+            const Tracked& inner = code_.tracked[tracked];
+            const Tracked& parent = code_.tracked[inner.parent];
+            part = (inner.place + part) / double(parent.parts);
+            tracked = inner.parent;
+            if (tracked == outer) return part;
+            part = iterations_done(machine, tracked) + part / double(machine[parent.count].i);
+        }
+    }
+
+    /// How much of the whole is done while a region runs; `inside` is of the caller's point.
+    double part_done(double inside) const {
+        const double points = double(running_.done->load()) + inside;
+        return part_of(*running_.main, running_.tracked, points / double(running_.points), 0);
     }
 
     /// Numbers the points of this run of a region, above all numbers before.
@@ -126,8 +166,10 @@ private:
             Claims& claims = claims_[index];
             if (claims.count < array.elements || !claims.writer) {
                 const auto count = std::size_t(std::max<std::int64_t>(array.elements, 1));
-                claims.writer.reset(new std::atomic<std::uint64_t>[count]());
-                claims.reader.reset(new std::atomic<std::uint64_t>[count]());
+                or_out_of_memory("kernel", 2 * count * sizeof(std::atomic<std::uint64_t>), [&] {
+                    claims.writer.reset(new std::atomic<std::uint64_t>[count]());
+                    claims.reader.reset(new std::atomic<std::uint64_t>[count]());
+                });
                 claims.count = array.elements;
             }
             array.claims = &claims;
@@ -174,10 +216,19 @@ private:
         std::uint64_t run = 0;
     };
 
+    /// The region that runs, and the machine that met it.
+    struct Running {
+        const Machine* main = nullptr;
+        std::uint32_t tracked = 0;
+        std::int64_t points = 0;
+        const std::atomic<std::int64_t>* done = nullptr;
+    };
+
     const ir::Kernel& kernel_;
     const Code& code_;
     const View& output_;
     const Options& options_;
+    Running running_;
     Progress progress_;
     std::thread::id caller_;
     int threads_ = 1;
@@ -232,7 +283,7 @@ std::optional<Failure> Program::run(std::span<const std::int64_t> dims,
                                     std::span<const ScalarValue> scalars,
                                     std::span<const View> operands, const View& output,
                                     const Options& options) const {
-    const Launch launch{dims, scalars, operands, &output};
+    const Launch launch{dims, scalars, operands, &output, bool(options.progress)};
     check_bindings(kept_->kernel, launch);
     const Code code = compile(kept_->kernel, launch);
     Runner runner(kept_->kernel, code, output, options);
