@@ -285,17 +285,20 @@ private:
     void let() {
         const Expression e = expression(pick(1, 3), false);
         // A name of weak numbers alone would have the dtype of its first use.
-        const std::string anchor = load_without_reduction();
-        line("let " + fresh() + " = " + e.text + " + 0 * " + anchor);
+        const std::string typed = anchor();
+        line("let " + fresh() + " = " + e.text + " + 0 * " + typed);
         steps_.push_back([x = e.value](Environment& env) { env.names.push_back(x(env)); });
     }
 
-    std::string load_without_reduction() const {
+    /// A value of the operands' dtype: weak numbers alone would be float32, whatever the operands.
+    std::string anchor() const {
         for (const Operand& o : operands_) {
             if (!o.reduces) return load(o).text;
         }
-        return is_integer_ ? "1" : "1.0";
+        return *std::find_if(names_.begin(), names_.end(), is_reduced);
     }
+
+    static bool is_reduced(const std::string& name) { return name[0] == 'v'; }
 
     std::string fresh() {
         names_.push_back("t" + std::to_string(names_.size()));
@@ -372,7 +375,11 @@ private:
         for (const Operand& o : operands_) {
             if (!o.reduces) all += (all.empty() ? "" : " + ") + load(o).text;
         }
-        if (!all.empty()) line("let bind = 0 * (" + all + ")");
+        if (all.empty()) {
+            reduction();
+        } else {
+            line("let bind = 0 * (" + all + ")");
+        }
         for (int n = pick(0, 3); n > 0; --n) {
             if (has_depth_ && chance(0.5)) {
                 reduction();
@@ -380,16 +387,14 @@ private:
                 let();
             }
         }
-        if (has_depth_ && std::none_of(names_.begin(), names_.end(),
-                                       [](const std::string& n) { return n[0] == 'v'; })) {
+        if (has_depth_ && std::none_of(names_.begin(), names_.end(), is_reduced)) {
             reduction();
         }
         const Expression e = expression(3, false);
         std::string place;
         for (std::size_t i = 0; i < loops_.size(); ++i)
             place += (i > 0 ? ", " : "") + loops_[i].name;
-        line("out[" + place + "] = " + e.text + " + " +
-             (all.empty() ? "0 * " + names_.back() : "bind"));
+        line("out[" + place + "] = " + e.text + " + " + (all.empty() ? "0 * " + anchor() : "bind"));
         result_ = e.value;
     }
 
