@@ -94,6 +94,24 @@ double as_double(const Value& value) {
 /// Two's complement, so that overflow wraps as it does in a kernel.
 std::int64_t wrapped(std::uint64_t bits) { return static_cast<std::int64_t>(bits); }
 
+template <class T>
+bool compare(Op op, T left, T right) {
+    switch (op) {
+        case Op::Less:
+            return left < right;
+        case Op::LessEqual:
+            return left <= right;
+        case Op::Greater:
+            return left > right;
+        case Op::GreaterEqual:
+            return left >= right;
+        case Op::Equal:
+            return left == right;
+        default:
+            return left != right;
+    }
+}
+
 NumberResult integers(Op op, std::int64_t left, std::int64_t right) {
     const auto a = static_cast<std::uint64_t>(left);
     const auto b = static_cast<std::uint64_t>(right);
@@ -113,18 +131,8 @@ NumberResult integers(Op op, std::int64_t left, std::int64_t right) {
             }
             if (right == -1) return Value(op == Op::Div ? wrapped(0 - a) : std::int64_t{0});
             return Value(op == Op::Div ? left / right : left % right);
-        case Op::Less:
-            return Value(left < right);
-        case Op::LessEqual:
-            return Value(left <= right);
-        case Op::Greater:
-            return Value(left > right);
-        case Op::GreaterEqual:
-            return Value(left >= right);
-        case Op::Equal:
-            return Value(left == right);
         default:
-            return Value(left != right);
+            return Value(compare(op, left, right));
     }
 }
 
@@ -140,18 +148,8 @@ NumberResult floats(Op op, double left, double right) {
             return Value(left / right);
         case Op::Rem:
             return Value(std::fmod(left, right));
-        case Op::Less:
-            return Value(left < right);
-        case Op::LessEqual:
-            return Value(left <= right);
-        case Op::Greater:
-            return Value(left > right);
-        case Op::GreaterEqual:
-            return Value(left >= right);
-        case Op::Equal:
-            return Value(left == right);
         default:
-            return Value(left != right);
+            return Value(compare(op, left, right));
     }
 }
 
