@@ -161,6 +161,44 @@ TEST(CommandOutput, AnInterruptLeavesNoFile) {
     EXPECT_EQ(folder.files(), (std::vector<std::string>{"a.npy", "matmul.quern"}));
 }
 
+/// Interrupts the command when it has begun to write `count` files of 16 MiB; returns how it ended,
+/// or -1 if it was done before.
+int status_of_interrupted_write(const Folder& folder, int count) {
+    const std::string script = folder.write("copy.quern", "let y = x.to_device(\"auto\")\n");
+    const std::string x = folder.write("x.npy", Tensor(Shape{1 << 22}));
+    std::vector<std::string> arguments = {"run", script, "--in", "x=" + x};
+    for (int n = 0; n < count; ++n) {
+        arguments.push_back("--out");
+        arguments.push_back("y=" + folder / (std::to_string(n) + ".npy"));
+    }
+    const int nowhere = open("/dev/null", O_WRONLY);
+    const pid_t child = start(arguments, nowhere, nowhere);
+    close(nowhere);
+    int status = 0;
+    const std::size_t before = folder.files().size();
+    while (folder.files().size() == before) {
+        if (waitpid(child, &status, WNOHANG) == child) return -1;
+    }
+    kill(child, SIGINT);
+    waitpid(child, &status, 0);
+    return status;
+}
+
+TEST(CommandOutput, AnInterruptWhileFilesAreWrittenLeavesNone) {
+    for (int count = 4; count <= 64; count *= 4) {
+        const Folder folder;
+        folder.write("0.npy", "what was there before");
+        const int status = status_of_interrupted_write(folder, count);
+        if (status == -1 || folder.files().size() > 3) continue;
+        EXPECT_EQ(folder.files(), (std::vector<std::string>{"0.npy", "copy.quern", "x.npy"}));
+        EXPECT_EQ(read_file(folder / "0.npy"), "what was there before");
+        EXPECT_TRUE(WIFSIGNALED(status)) << "the shell must see the signal, got " << status;
+        EXPECT_EQ(WTERMSIG(status), SIGINT);
+        return;
+    }
+    GTEST_SKIP() << "this machine has written every file before a signal arrives";
+}
+
 /// Runs a matmul of size n with standard error on a terminal; returns what the terminal shows.
 std::string terminal_output(const Folder& folder, int n, double& seconds) {
     const std::string script = folder.write("matmul.quern", kMatmul);

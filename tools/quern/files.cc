@@ -214,6 +214,8 @@ void expect_writable(const std::string& path) {
     }
 }
 
+int interrupting_signal() { return interrupted; }
+
 void write_all(const std::vector<std::pair<std::string, const script::Value*>>& outputs,
                const std::vector<std::string>& names) {
     const SignalGuard guard;

@@ -42,4 +42,7 @@ void expect_writable(const std::string& path);
 void write_all(const std::vector<std::pair<std::string, const script::Value*>>& outputs,
                const std::vector<std::string>& names);
 
+/// The signal that came while `write_all` worked, or 0.
+int interrupting_signal();
+
 }  // namespace quern::command

@@ -1,6 +1,7 @@
 // The command `quern`: options, and exceptions turned into exit statuses.
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -74,7 +75,15 @@ int report(Reporter& reporter, const std::function<void()>& work) {
     }
     clear_progress();
     quern::set_warning_handler(before);
-    return reporter.finish();
+    const int status = reporter.finish();
+    // What was waiting for the files to be whole or gone ends the process now, as it would have
+    // before: the shell sees the signal.
+    if (const int signal = interrupting_signal()) {
+        std::fflush(nullptr);
+        std::signal(signal, SIG_DFL);
+        std::raise(signal);
+    }
+    return status;
 }
 
 }  // namespace
