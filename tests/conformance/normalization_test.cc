@@ -87,7 +87,35 @@ TEST(Check71, LayerNormOfEveryWidth) {
               (Shape{0, 4}));
 }
 
-TEST(Check73, TheTwoPassLayerNormIsRightOnAMeanOfAThousand) {
+// There is no layer_norm of the library's own yet; this is how one keeps the check's bound: sums of
+// differences from one element of the row are small, so that they round little.
+TEST(Check73, ALayerNormOfDifferencesIsRightToOneInTenThousandOnAMeanOfAThousand) {
+    const Kernel kernel(R"(compute(x, gamma, beta) {
+        @kernel fused
+        for b in 0..batch:
+            var mean = 0.0
+            for i in 0..n:
+                mean += x[b, i] - x[b, 0]
+            mean /= n
+            var variance = 0.0
+            for i in 0..n:
+                let difference = x[b, i] - x[b, 0] - mean
+                variance += difference * difference
+            variance /= n
+            let inv_std = rsqrt(variance + eps)
+            for i in 0..n:
+                out[b, i] = (x[b, i] - x[b, 0] - mean) * inv_std * gamma[i] + beta[i]
+    })");
+    for (const std::int64_t n : {2, 17, 256, 4096}) {
+        const Tensor x = uniform({3, n}, std::uint64_t(n), 999, 1001);
+        const Tensor gamma = Tensor::from({n}, std::vector<float>(std::size_t(n), 1)), beta({n});
+        EXPECT_CLOSE(kernel(x, gamma, beta, arg("eps", 1e-5)), layer_norm(x, gamma, beta, 1e-5), 0,
+                     1e-4);
+    }
+}
+
+// Example 16 as it stands keeps less: its mean is a float32 near 1000.
+TEST(Check73, TheTwoPassLayerNormIsNearlyAsRightAndTheOnePassIsNot) {
     const Tensor x = uniform({2, 256}, 1, 999, 1001);
     const Tensor gamma = Tensor::from({256}, std::vector<float>(256, 1)), beta({256});
     const std::vector<double> expected = layer_norm(x, gamma, beta, 1e-5);

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/conformance/operands.h"
 
 namespace quern {
@@ -34,6 +36,39 @@ TEST(Check64, MatmulOfOddShapes) {
         // Terms cancel: the bound is 1e-5 of what sums of up to 1023 terms of about 1 reach.
         EXPECT_CLOSE(c, product(a, b, 1, M, K, N), kRelative, 1e-4);
     }
+}
+
+/// Every 585th row of a matrix of 4096 rows: the first, the last and six between.
+Tensor rows_across(const Tensor& matrix) { return matrix.slice(0, 0, 4096, 585); }
+
+// The product of two 4096 x 4096 matrices takes the interpreter minutes. An element of it is made
+// from one row and one column alone, so 64 of its elements are computed here, the four corners
+// among them, each over the whole depth and through the strides of the whole operands; and the same
+// elements within a product of more rows have the same bits.
+TEST(Check64, ElementsAcrossTheProductOf4096CubedAreRight) {
+    const Kernel matmul = example("09");
+    const Tensor whole = uniform({4096, 4096}, 1, 0.5, 1);
+    for (const DType dtype : {DType::Float32, DType::Float16}) {
+        const Tensor matrix = whole.to(dtype);
+        const Tensor a = rows_across(matrix),
+                     b = rows_across(matrix.permute({1, 0})).permute({1, 0});
+        ASSERT_EQ(a.shape(), (Shape{8, 4096}));
+        ASSERT_EQ(b.shape(), (Shape{4096, 8}));
+        ASSERT_EQ(b.strides(), (std::vector<std::int64_t>{4096, 585}));
+        const Tensor c = matmul(a, b);
+        EXPECT_EQ(c.dtype(), dtype);
+        const double store = dtype == DType::Float16 ? rounding_of(dtype) : 0;
+        EXPECT_CLOSE(c, product(a, b, 1, 8, 4096, 8), store + kRelative, 0);
+        const Tensor among_others = matmul(matrix.slice(0, 585, 1756), b);
+        EXPECT_TRUE(same_bits(among_others.slice(0, 0, 1171, 585), c.slice(0, 1, 4)));
+    }
+}
+
+TEST(Check64, NanTimesZeroIsKeptOverADepthOf4096) {
+    std::vector<float> row(4096, 1);
+    row[4095] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor a = Tensor::from({1, 4096}, row), b(Shape{4096, 1});
+    EXPECT_TRUE(std::isnan(example("09")(a, b).item()));
 }
 
 TEST(Check64, HalfPrecisionAccumulatesInFloat32) {
