@@ -2,9 +2,21 @@
 # Compiles every program of this folder and every kernel of examples/kernels with COMPILER. A program's
 # first line, `// expect: REGEX`, says what the compiler must print while it refuses it; `success`, that
 # it must not.
-# Usage: run.sh COMPILER
+# Usage: run.sh COMPILER, which may be nvcc: then the programs are CUDA sources, so that its own front
+# end reads them before the host's compiler does.
 set -eu
 compiler=${1:?usage: run.sh COMPILER}
+if ! command -v "$compiler" >/dev/null; then
+    echo "compile_fail with $compiler: SKIPPED, it is not here" >&2
+    exit 77
+fi
+# nvcc names the parameters of a template: "<Error, Line> [with Error=..., Line=4]" is <..., 4>.
+values='s/<\w+, \w+> \[with \w+=([^],]*), \w+=([^],]*)\]/<\1, \2>/
+s/<\w+, \w+, \w+> \[with \w+=([^],]*), \w+=([^],]*), \w+=([^],]*)\]/<\1, \2, \3>/'
+case $(basename "$compiler") in
+nvcc*) options='-x cu -std=c++20 -c -o /dev/null' ;;
+*) options='-std=c++20 -Wall -Wextra -Wno-unused-variable -Wno-unused-const-variable -fsyntax-only' ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
@@ -24,14 +36,14 @@ cat >"$work/one" <<'END'
 file=$1
 expected=$(sed -n '1s,^// expect: ,,p' "$file")
 [ -n "$expected" ] || { echo "$file: no expectation in its first line"; exit 1; }
-if output=$("$COMPILER" -std=c++20 -Wall -Wextra -Wno-unused-variable -Wno-unused-const-variable \
-    -I"$ROOT" -fsyntax-only "$file" 2>&1); then
+# shellcheck disable=SC2086  # several options
+if output=$("$COMPILER" $OPTIONS -I"$ROOT" "$file" 2>&1); then
     [ "$expected" = success ] && exit 0
     echo "$file: compiled, expected $expected"
 elif [ "$expected" = success ]; then
     echo "$file: does not compile:"
     echo "$output"
-elif echo "$output" | grep -Eq -- "$expected"; then
+elif echo "$output" | sed -E "$VALUES" | grep -Eq -- "$expected"; then
     exit 0
 else
     echo "$file: expected $expected, got:"
@@ -39,8 +51,8 @@ else
 fi
 exit 1
 END
-COMPILER=$compiler ROOT=$root
-export COMPILER ROOT
+COMPILER=$compiler ROOT=$root OPTIONS=$options VALUES=$values
+export COMPILER ROOT OPTIONS VALUES
 if find "$here" "$work" -name '*.cc' | sort | xargs -n 1 -P 2 sh "$work/one"; then
     echo "compile_fail with $compiler: all as expected"
 else
