@@ -42,6 +42,9 @@ struct KernelOptions {
 
     /// Refuse what is accepted with a warning for the sake of older texts (E0303, E0412).
     bool pedantic = false;
+
+    /// The line of `file` on which the text begins.
+    int first_line = 1;
 };
 
 /// A kernel of the language of docs/language.md: one `compute(...) { ... }`, perhaps behind
@@ -60,10 +63,8 @@ public:
     /// line if it fails while it runs.
     template <class... Inputs>
     Tensor operator()(const Inputs&... inputs) const {
-        std::vector<Tensor> operands;
-        std::vector<Argument> arguments;
-        (sort(inputs, operands, arguments), ...);
-        return run(operands, arguments);
+        const std::initializer_list<Input> list = {Input(inputs)...};
+        return call(list);
     }
 
     /// The same for operands and arguments that are counted at run time.
@@ -88,15 +89,17 @@ public:
     const std::string& text() const noexcept;
 
 private:
-    static void sort(const Tensor& tensor, std::vector<Tensor>& operands, std::vector<Argument>&) {
-        operands.push_back(tensor);
-    }
-    static void sort(const Argument& argument, std::vector<Tensor>&,
-                     std::vector<Argument>& arguments) {
-        arguments.push_back(argument);
-    }
+    /// One or the other, as the caller gave it.
+    struct Input {
+        explicit Input(const Tensor& given) : tensor(&given) {}
+        explicit Input(const Argument& given) : argument(&given) {}
+        const Tensor* tensor = nullptr;
+        const Argument* argument = nullptr;
+    };
+    Tensor call(std::span<const Input> inputs) const;
 
     struct Body;
+    static std::shared_ptr<const Body> parse(std::string text, const KernelOptions& options);
     std::shared_ptr<const Body> body_;
     Device device_;
 };

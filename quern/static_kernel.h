@@ -83,9 +83,11 @@ struct StaticCheckOf<Text, void(Shapes...), First, Rest...> {
 template <class Text>
 class StaticKernel {
 public:
-    /// The text was checked by the compiler; this parses it again, once.
+    /// The text was checked by the compiler; this parses it again, once. Diagnostics name `file`
+    /// and count lines from that of the macro.
     explicit StaticKernel(const char* file)
-        : kernel_(std::string(Text::data(), Text::size()), KernelOptions{file, false}) {}
+        : kernel_(std::string(Text::data(), Text::size()),
+                  KernelOptions{file, false, Text::get().line}) {}
 
     /// Tensors by position, arg() by name, as Kernel takes them.
     template <class... Inputs>

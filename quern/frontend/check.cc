@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quern/frontend/prepare.h"
@@ -81,10 +82,11 @@ private:
 }  // namespace
 
 std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId compute,
+                                             std::vector<semantics::Piped> then,
                                              lang::Diagnostics& diagnostics) {
     static const Arguments none;
     const lang::Tree tree = source.tree();
-    semantics::Request request{source, compute, {}, none, false, {}, true};
+    semantics::Request request{source, compute, {}, none, false, std::move(then), true};
     std::vector<std::string> names;
     std::vector<int> declared;
     for (NodeId o = tree[tree.child(compute, 0)].first; o >= 0; o = tree[o].next) {
@@ -100,8 +102,9 @@ std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId 
     return semantics::lower(request, {}, diagnostics);
 }
 
-void check(const lang::Source& source, NodeId compute, lang::Diagnostics& diagnostics) {
-    lower_text(source, compute, diagnostics);
+void check(const lang::Source& source, NodeId compute, lang::Diagnostics& diagnostics,
+           std::vector<semantics::Piped> then) {
+    lower_text(source, compute, std::move(then), diagnostics);
 }
 
 }  // namespace quern::frontend

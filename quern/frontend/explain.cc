@@ -103,7 +103,7 @@ std::string quantity(double value, const char* unit) {
 class Report {
 public:
     Report(const lang::Source& source, const semantics::Lowered& lowered)
-        : kernel_(lowered.kernel), places_(source.text, source.file) {}
+        : kernel_(lowered.kernel), places_(source) {}
 
     std::string text(std::span<const OperandInfo> operands, const semantics::Binding* binding,
                      std::span<const Shape> shapes) {
@@ -280,9 +280,10 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
     return Report(source, prepared->lowered).text(operands, &binding, shapes);
 }
 
-std::string explain(const lang::Source& source, lang::NodeId compute) {
-    lang::Diagnostics diagnostics(source.text, source.file);
-    const auto lowered = lower_text(source, compute, diagnostics);
+std::string explain(const lang::Source& source, lang::NodeId compute,
+                    std::vector<semantics::Piped> then) {
+    lang::Diagnostics diagnostics(source);
+    const auto lowered = lower_text(source, compute, std::move(then), diagnostics);
     diagnostics.raise();
     return Report(source, *lowered).text({}, nullptr, {});
 }

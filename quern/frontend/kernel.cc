@@ -11,6 +11,7 @@
 #include "quern/frontend/placement.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern {
 
@@ -21,9 +22,17 @@ struct Kernel::Body {
     std::shared_ptr<const lang::Source> source;
     NodeId compute = -1;
     std::vector<std::string> operands;
-    std::vector<std::string> then;
+    std::vector<semantics::Piped> then;
     std::set<std::string, std::less<>> names;
     bool pedantic = false;
+
+    frontend::LaunchOptions options_on(const Device& device) const {
+        frontend::LaunchOptions options;
+        options.device = frontend::placed_compute(*source, compute, device);
+        options.pedantic = pedantic;
+        options.then = then;
+        return options;
+    }
 };
 
 namespace {
@@ -41,6 +50,26 @@ NodeId only_value(const lang::Tree& tree) {
         default:
             return -1;
     }
+}
+
+/// The function of a call behind `|>`. A kernel has no second launch, so it takes one value.
+semantics::Piped piped(const lang::Tree& tree, NodeId call, lang::Diagnostics& diagnostics) {
+    const NodeId callee = tree[call].kind == Kind::Call ? tree[call].first : call;
+    const lang::Span span = tree[callee].span;
+    const std::string name(tree.text_of(callee));
+    if (!semantics::is_unary_function(name)) {
+        auto entry = diagnostics.add(lang::Code::E0407, span,
+                                     fmt::format("'{}' is not a function of one value", name));
+        for (const std::string& near : lang::nearest(name, semantics::unary_functions())) {
+            entry.help(fmt::format("did you mean '{}'?", near));
+        }
+        entry.help("a kernel's result goes through functions of one value only: |> sqrt()");
+    } else if (tree.child_count(call) != 1) {
+        diagnostics.add(lang::Code::E0408, span,
+                        fmt::format("'{}' expects the piped value alone, got {} more", name,
+                                    tree.child_count(call) - 1));
+    }
+    return {name, span};
 }
 
 void collect_names(const lang::Tree& tree, NodeId id, std::set<std::string, std::less<>>& names) {
@@ -72,39 +101,53 @@ frontend::Arguments arguments_of(std::span<const Argument> arguments,
 
 }  // namespace
 
-Kernel::Kernel(std::string text, const KernelOptions& options) {
+std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const KernelOptions& options) {
     auto body = std::make_shared<Body>();
     body->pedantic = options.pedantic;
-    lang::Diagnostics diagnostics(text, options.file);
-    body->source = lang::parse(std::move(text), {options.file, options.pedantic}, diagnostics);
-    diagnostics.raise();
+    lang::Diagnostics diagnostics(text, options.file, options.first_line);
+    body->source = lang::parse(
+        std::move(text), {options.file, options.pedantic, options.first_line, {}}, diagnostics);
+    if (diagnostics.has_errors()) diagnostics.raise();
     const lang::Tree tree = body->source->tree();
     NodeId value = only_value(tree);
-    while (value >= 0 && tree[value].kind == Kind::Pipe) {
-        body->then.insert(body->then.begin(),
-                          std::string(tree.text_of(tree[tree.child(value, 1)].first)));
-        value = tree[value].first;
+    for (; value >= 0 && tree[value].kind == Kind::Pipe; value = tree[value].first) {
+        body->then.insert(body->then.begin(), piped(tree, tree.child(value, 1), diagnostics));
     }
     if (value < 0 || tree[value].kind != Kind::Compute) {
         raise(
             ValueError("[kernel] expected one compute(...) { ... }, got a script; scripts run with "
                        "the command quern"));
     }
+    diagnostics.raise();
     body->compute = value;
     for (NodeId o = tree[tree.child(value, 0)].first; o >= 0; o = tree[o].next) {
         body->operands.push_back(semantics::operand_name(tree, o));
     }
     collect_names(tree, value, body->names);
-    body_ = std::move(body);
+    return body;
 }
 
+Kernel::Kernel(std::string text, const KernelOptions& options)
+    : body_(or_out_of_memory("kernel", [&] { return parse(std::move(text), options); })) {}
+
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
-    frontend::LaunchOptions options;
-    options.device = frontend::placed_compute(*body_->source, body_->compute, device_);
-    options.pedantic = body_->pedantic;
-    options.then = body_->then;
-    return frontend::launch(*body_->source, body_->compute, operands,
-                            arguments_of(arguments, body_->names, body_->operands), options);
+    return or_out_of_memory("kernel", [&] {
+        const frontend::LaunchOptions options = body_->options_on(device_);
+        return frontend::launch(*body_->source, body_->compute, operands,
+                                arguments_of(arguments, body_->names, body_->operands), options);
+    });
+}
+
+Tensor Kernel::call(std::span<const Input> inputs) const {
+    return or_out_of_memory("kernel", [&] {
+        std::vector<Tensor> operands;
+        std::vector<Argument> arguments;
+        for (const Input& input : inputs) {
+            if (input.tensor != nullptr) operands.push_back(*input.tensor);
+            if (input.argument != nullptr) arguments.push_back(*input.argument);
+        }
+        return run(operands, arguments);
+    });
 }
 
 Kernel Kernel::on(const Device& device) const {
@@ -119,18 +162,20 @@ Kernel Kernel::async() const {
                     "asynchronous work needs the cpu device"));
 }
 
-std::string Kernel::explain() const { return frontend::explain(*body_->source, body_->compute); }
+std::string Kernel::explain() const {
+    return or_out_of_memory(
+        "explain", [&] { return frontend::explain(*body_->source, body_->compute, body_->then); });
+}
 
 std::string Kernel::explain(std::span<const Tensor> operands,
                             std::span<const Argument> arguments) const {
-    std::vector<frontend::OperandInfo> infos;
-    for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
-    frontend::LaunchOptions options;
-    options.device = frontend::placed_compute(*body_->source, body_->compute, device_);
-    options.pedantic = body_->pedantic;
-    options.then = body_->then;
-    return frontend::explain(*body_->source, body_->compute, infos,
-                             arguments_of(arguments, body_->names, body_->operands), options);
+    return or_out_of_memory("explain", [&] {
+        std::vector<frontend::OperandInfo> infos;
+        for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
+        const frontend::LaunchOptions options = body_->options_on(device_);
+        return frontend::explain(*body_->source, body_->compute, infos,
+                                 arguments_of(arguments, body_->names, body_->operands), options);
+    });
 }
 
 const std::vector<std::string>& Kernel::operand_names() const noexcept { return body_->operands; }
@@ -155,11 +200,13 @@ Kernel kernel_of(std::string_view text) {
             if (kernel.text() == text) return kernel;
         }
     }
-    Kernel kernel{std::string(text)};
-    const std::lock_guard lock(mutex);
-    kept.push_front(kernel);
-    if (kept.size() > kKept) kept.pop_back();
-    return kernel;
+    return or_out_of_memory("compute", [&] {
+        Kernel kernel{std::string(text)};
+        const std::lock_guard lock(mutex);
+        kept.push_front(kernel);
+        if (kept.size() > kKept) kept.pop_back();
+        return kernel;
+    });
 }
 
 }  // namespace detail

@@ -28,7 +28,7 @@ std::string key_of(const lang::Source& source, lang::NodeId compute,
         if (const auto* i = std::get_if<std::int64_t>(&number)) key += fmt::format("={}", *i);
         if (const auto* b = std::get_if<bool>(&number)) key += fmt::format("={}", *b);
     }
-    for (const std::string& name : options.then) key += "|>" + name;
+    for (const semantics::Piped& piped : options.then) key += "|>" + piped.name;
     key += '|';
     key += source.file;
     key += '\n';
@@ -48,10 +48,12 @@ public:
     }
 
     void add(const std::string& key, std::shared_ptr<const Prepared> prepared) {
+        // Made before anything changes, so that a failed allocation leaves list and map agreed.
+        std::list<Entry> entry;
+        entry.emplace_front(key, std::move(prepared));
         const std::lock_guard lock(mutex_);
-        if (map_.count(key)) return;
-        order_.emplace_front(key, std::move(prepared));
-        map_[key] = order_.begin();
+        if (!map_.emplace(key, entry.begin()).second) return;
+        order_.splice(order_.begin(), entry);
         if (order_.size() <= kCapacity) return;
         map_.erase(order_.back().first);
         order_.pop_back();
@@ -94,7 +96,7 @@ std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId
     for (const OperandInfo& o : operands) {
         request.operands.push_back({o.dtype, static_cast<int>(o.shape.size())});
     }
-    lang::Diagnostics diagnostics(source.text, source.file);
+    lang::Diagnostics diagnostics(source);
     auto lowered = semantics::lower(request, {}, diagnostics);
     diagnostics.raise();
     if (const auto broken = ir::verify(lowered->kernel); !broken.empty()) {
@@ -118,7 +120,7 @@ std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prep
             continue;
         }
         if (operands[i].shape != operands[0].shape) {
-            lang::Diagnostics diagnostics(source.text, source.file);
+            lang::Diagnostics diagnostics(source);
             diagnostics
                 .add(lang::Code::E0502, buffer.span,
                      fmt::format("expected '{}' of shape {} as '{}', got {}", buffer.name,
@@ -134,7 +136,7 @@ std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prep
 
 semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& prepared,
                                  std::span<const Shape> shapes) {
-    lang::Diagnostics diagnostics(source.text, source.file);
+    lang::Diagnostics diagnostics(source);
     auto binding = semantics::bind(prepared.lowered, shapes, {}, diagnostics);
     diagnostics.raise();
     return std::move(*binding);
@@ -172,7 +174,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
         prepared->program.run(binding.dims, scalars, views, output,
                               {.threads = interpreter_threads(), .progress = options.progress});
     if (failure) {
-        lang::Diagnostics diagnostics(source.text, source.file);
+        lang::Diagnostics diagnostics(source);
         diagnostics.add(failure->code, failure->span, failure->message);
         diagnostics.raise();
     }

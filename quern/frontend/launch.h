@@ -24,8 +24,8 @@ struct LaunchOptions {
     /// Refuse what is otherwise accepted with a warning (E0303, E0412).
     bool pedantic = false;
 
-    /// Names of unary kernel functions applied to the result in the same launch: `|> sqrt()`.
-    std::vector<std::string> then;
+    /// Unary kernel functions applied to the result in the same launch: `|> sqrt()`.
+    std::vector<semantics::Piped> then;
 
     /// Called now and then, from the launching thread, with the part of the work that is done.
     std::function<void(double)> progress;
@@ -52,10 +52,12 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
 
 /// The same without operands: what the text alone says. Dimensions and parallel loops are named,
 /// numbers are left out.
-std::string explain(const lang::Source& source, lang::NodeId compute);
+std::string explain(const lang::Source& source, lang::NodeId compute,
+                    std::vector<semantics::Piped> then = {});
 
-/// Checks the Compute node as far as the text alone allows, assuming float32 operands of the ranks
-/// that the body uses; adds what is wrong to `diagnostics`.
-void check(const lang::Source& source, lang::NodeId compute, lang::Diagnostics& diagnostics);
+/// Checks the Compute node and what is piped into its launch as far as the text alone allows,
+/// assuming float32 operands of the ranks that the body uses; adds what is wrong to `diagnostics`.
+void check(const lang::Source& source, lang::NodeId compute, lang::Diagnostics& diagnostics,
+           std::vector<semantics::Piped> then = {});
 
 }  // namespace quern::frontend

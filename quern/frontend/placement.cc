@@ -46,7 +46,7 @@ namespace {
 
 [[noreturn]] void refuse(const lang::Source& source, lang::Code code, lang::NodeId at,
                          std::string message, std::string note = {}) {
-    lang::Diagnostics diagnostics(source.text, source.file);
+    lang::Diagnostics diagnostics(source);
     auto entry = diagnostics.add(code, source.nodes[std::size_t(at)].span, std::move(message));
     if (!note.empty()) entry.note(std::move(note));
     diagnostics.raise();
@@ -81,7 +81,7 @@ Device placed(const lang::Source& source, lang::NodeId first_decorator, const De
             device = Device(id);
         }
         if (text == "parallel") {
-            lang::Diagnostics diagnostics(source.text, source.file);
+            lang::Diagnostics diagnostics(source);
             diagnostics.add(lang::Code::W0707, tree[name].span,
                             "there is a single device: the work is not spread");
             diagnostics.raise();

@@ -36,6 +36,7 @@ semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& pre
 /// Lowers what the text alone says: float32 operands of the ranks that the body uses, bool where
 /// one is a condition, int64 where one is an index; free names are scalars.
 std::optional<semantics::Lowered> lower_text(const lang::Source& source, lang::NodeId compute,
+                                             std::vector<semantics::Piped> then,
                                              lang::Diagnostics& diagnostics);
 
 }  // namespace quern::frontend

@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "quern/lang/parse.h"
 #include "quern/support/check.h"
 
 namespace quern::lang {
@@ -61,11 +62,30 @@ Diagnostics::Diagnostics(std::string_view text, std::string file, int first_line
     }
 }
 
+Diagnostics::Diagnostics(const Source& source)
+    : Diagnostics(source.text, source.file, source.first_line) {
+    stands_for_ = source.stands_for;
+}
+
 std::pair<int, int> Diagnostics::place(std::uint32_t offset) const {
     const auto after = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
     const auto line = after - line_starts_.begin() - 1;
     return {first_line_ + static_cast<int>(line),
             static_cast<int>(offset - line_starts_[static_cast<std::size_t>(line)]) + 1};
+}
+
+Diagnostic Diagnostics::at(Span span) const {
+    if (stands_for_) return *stands_for_;
+    Diagnostic diagnostic;
+    diagnostic.file = file_;
+    std::tie(diagnostic.line, diagnostic.column) = place(span.begin);
+    diagnostic.length = static_cast<int>(std::max(span.length, std::uint32_t(1)));
+    const std::size_t start = line_starts_[static_cast<std::size_t>(diagnostic.line - first_line_)];
+    std::string_view source = std::string_view(text_).substr(start);
+    source = source.substr(0, source.find('\n'));
+    if (source.ends_with('\r')) source.remove_suffix(1);
+    diagnostic.source = source;
+    return diagnostic;
 }
 
 Diagnostics::Entry Diagnostics::add(Code code, Span span, std::string message) {
@@ -78,18 +98,10 @@ Diagnostics::Entry Diagnostics::add(Code code, Span span, std::string message) {
         overflow_ = Diagnostic();
         return Entry(*this, list_.size());
     }
-    Diagnostic diagnostic;
+    Diagnostic diagnostic = at(span);
     diagnostic.severity = severity_of(code);
     diagnostic.code = name;
     diagnostic.message = std::move(message);
-    diagnostic.file = file_;
-    std::tie(diagnostic.line, diagnostic.column) = place(span.begin);
-    diagnostic.length = static_cast<int>(std::max(span.length, std::uint32_t(1)));
-    const std::size_t start = line_starts_[static_cast<std::size_t>(diagnostic.line - first_line_)];
-    std::string_view source = std::string_view(text_).substr(start);
-    source = source.substr(0, source.find('\n'));
-    if (source.ends_with('\r')) source.remove_suffix(1);
-    diagnostic.source = source;
     if (error) ++errors_;
     list_.emplace_back(span.begin, std::move(diagnostic));
     return Entry(*this, list_.size() - 1);
@@ -103,6 +115,7 @@ Diagnostics::Entry& Diagnostics::Entry::note(std::string text) {
 }
 
 Diagnostics::Entry& Diagnostics::Entry::note_at(Span span, std::string text) {
+    if (owner_.stands_for_) return note(std::move(text));
     const auto [line, column] = owner_.place(span.begin);
     return note(fmt::format("{} (line {}, column {})", text, line, column));
 }
@@ -115,6 +128,7 @@ Diagnostics::Entry& Diagnostics::Entry::help(std::string text) {
 }
 
 Diagnostics::Entry& Diagnostics::Entry::fix(Span span, std::string replacement) {
+    if (owner_.stands_for_) return *this;
     auto& list = owner_.list_;
     Diagnostic& target = index_ < list.size() ? list[index_].second : owner_.overflow_;
     target.fixits.push_back({span.begin, span.length, std::move(replacement)});

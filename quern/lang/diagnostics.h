@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ enum class Code : std::uint16_t {
 #undef CODE
 };
 
+struct Source;
+
 /// Returns "E0103".
 std::string_view to_string(Code code);
 
@@ -30,6 +33,9 @@ public:
     /// `text` is copied. An empty `file` is shown as "<kernel>". `first_line` is the line of the
     /// text's first line in its file.
     explicit Diagnostics(std::string_view text, std::string file = {}, int first_line = 1);
+
+    /// Of a text that was parsed, shown where it stands.
+    explicit Diagnostics(const Source& source);
 
     /// Lets one add notes, help and fix-its to the diagnostic just made. A reference to it does not
     /// outlive the next `add`.
@@ -68,10 +74,14 @@ public:
     /// Line and column, from 1, of a byte of the text.
     std::pair<int, int> place(std::uint32_t offset) const;
 
+    /// A diagnostic without code and message at a place of the text.
+    Diagnostic at(Span span) const;
+
 private:
     std::string text_;
     std::string file_;
     int first_line_ = 1;
+    std::optional<Diagnostic> stands_for_;
     int errors_ = 0;
     std::vector<std::uint32_t> line_starts_;
     std::vector<std::pair<std::uint32_t, Diagnostic>> list_;

@@ -83,6 +83,8 @@ std::shared_ptr<const Source> parse(std::string text, const ParseOptions& option
     auto source = std::make_shared<Source>();
     source->text = std::move(text);
     source->file = options.file;
+    source->first_line = options.first_line;
+    source->stands_for = options.stands_for;
     source->nodes.assign(buffers.nodes.data(), buffers.nodes.data() + parsed.node_count);
     source->root = parsed.root;
     for (int i = 0; i < issues.count; ++i) describe(issues.list[i], source->tree(), diagnostics);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,15 @@ namespace quern::lang {
 struct Source {
     std::string text;
     std::string file;
+
+    /// The line of the file on which the text begins.
+    int first_line = 1;
     std::vector<Node> nodes;
     NodeId root = -1;
+
+    /// Of a text that the library made for a place of another text: that place, where all of its
+    /// diagnostics are shown.
+    std::optional<Diagnostic> stands_for;
 
     Tree tree() const { return {text, nodes.data(), std::uint32_t(nodes.size()), root}; }
 };
@@ -26,6 +34,10 @@ struct ParseOptions {
     /// Refuse what is accepted with a note or a warning for the sake of older texts:
     /// a missing @kernel (E0303), an index that skips a nearer name (E0412).
     bool pedantic = false;
+
+    /// As in Source.
+    int first_line = 1;
+    std::optional<Diagnostic> stands_for = {};
 };
 
 /// Parses a script, or a bare `compute(...) {...}` expression, and checks all that needs no

@@ -33,14 +33,12 @@ Value Interpreter::pipe(NodeId id) {
         base = child(base, 0);
     }
     std::size_t next = 0;
-    std::vector<std::string> then;
+    std::vector<semantics::Piped> then;
     if (node(base).kind == Kind::Compute) {
-        // Unary functions behind a compute belong to its launch.
-        for (; next < calls.size() && tree_.child_count(calls[next]) == 1; ++next) {
-            const std::string name = text(child(calls[next], 0));
-            const bool is_function = find_function(name).kind == FunctionKind::Elementwise;
-            if (pipelines_.contains(name) || !is_function) break;
-            then.push_back(name);
+        for (; next < calls.size(); ++next) {
+            auto piped = piped_into_launch(tree_, calls[next], pipelines_);
+            if (!piped) break;
+            then.push_back(std::move(*piped));
         }
     }
     Value value = then.empty() ? evaluate(base) : compute(base, std::move(then));

@@ -89,7 +89,9 @@ private:
         std::erase_if(inputs,
                       [&](const FreeName& input) { return !seen.insert(input.name).second; });
         std::sort(signature_.kernels.begin(), signature_.kernels.end(),
-                  [&](NodeId a, NodeId b) { return node(a).span.begin < node(b).span.begin; });
+                  [&](const KernelUse& a, const KernelUse& b) {
+                      return node(a.compute).span.begin < node(b.compute).span.begin;
+                  });
         signature_.kernel_names.assign(kernel_names_.begin(), kernel_names_.end());
         report_refused(Refused::Async, async_);
         report_refused(Refused::Memory, memory_);
@@ -267,6 +269,12 @@ private:
     void pipe(NodeId id) {
         expression(child(id, 0));
         const NodeId target = child(id, 1);
+        if (launch_ == child(id, 0)) {
+            if (auto piped = piped_into_launch(tree_, target, pipelines_)) {
+                signature_.kernels.back().then.push_back(std::move(*piped));
+                launch_ = id;
+            }
+        }
         if (node(target).kind == Kind::Call) {
             call(target, 1);
         } else {
@@ -369,7 +377,6 @@ private:
     }
 
     void compute(NodeId id) {
-        signature_.kernels.push_back(id);
         for (NodeId o = node(child(id, 0)).first; o >= 0; o = node(o).next) {
             expression(child(o, 1));
             if (node(child(o, 2)).kind == Kind::Dims) kernel_names_of(child(o, 2));
@@ -380,6 +387,8 @@ private:
             kernel_names_of(decorators);
         }
         kernel_names_of(child(id, 3));
+        signature_.kernels.push_back({id, {}});
+        launch_ = id;
     }
 
     void kernel_names_of(NodeId id) {
@@ -411,12 +420,15 @@ private:
     Diagnostics& diagnostics_;
     CheckOptions options_;
     Signature signature_;
-    std::map<std::string, NodeId, std::less<>> pipelines_;
+    Pipelines pipelines_;
     int declared_pipelines_ = 0;
     std::set<std::string> called_;
     std::set<std::string> kernel_names_;
     std::vector<std::pair<Span, std::string>> async_, memory_, several_;
     Scope scope_, globals_;
+
+    /// The last compute, or the last pipe that belongs to its launch.
+    NodeId launch_ = -1;
     bool inside_pipeline_ = false;
 };
 

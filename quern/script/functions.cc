@@ -48,6 +48,15 @@ Function find_function(std::string_view name) {
     return {name, None};
 }
 
+std::optional<semantics::Piped> piped_into_launch(const lang::Tree& tree, lang::NodeId call,
+                                                  const Pipelines& pipelines) {
+    if (tree[call].kind != lang::Kind::Call || tree.child_count(call) != 1) return std::nullopt;
+    const lang::NodeId callee = tree.child(call, 0);
+    const std::string name(tree.text_of(callee));
+    if (!semantics::is_unary_function(name) || pipelines.contains(name)) return std::nullopt;
+    return semantics::Piped{name, tree[callee].span};
+}
+
 std::vector<std::string> function_names() {
     std::vector<std::string> names;
     for (const Function& function : kFunctions) {

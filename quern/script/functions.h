@@ -1,10 +1,16 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "quern/lang/syntax.h"
+#include "quern/semantics/request.h"
 
 // The functions that a script may call beside its pipelines. The one list for checks and for calls.
 
@@ -34,6 +40,13 @@ struct Function {
 
 /// The function of that name; its kind is None if there is none.
 Function find_function(std::string_view name);
+
+/// Pipelines of a script by name.
+using Pipelines = std::map<std::string, lang::NodeId, std::less<>>;
+
+/// The function of a pipe behind a compute, if it belongs to the compute's launch.
+std::optional<semantics::Piped> piped_into_launch(const lang::Tree& tree, lang::NodeId call,
+                                                  const Pipelines& pipelines);
 
 /// Every name that a script may call, for "did you mean".
 std::vector<std::string> function_names();

@@ -17,6 +17,10 @@ using frontend::Refused;
 
 Value Interpreter::call_function(NodeId callee, const Function& function,
                                  const Arguments& arguments) {
+    return at(callee, [&] { return called(callee, function, arguments); });
+}
+
+Value Interpreter::called(NodeId callee, const Function& function, const Arguments& arguments) {
     const std::string name = text(callee);
     switch (function.kind) {
         case FunctionKind::Elementwise:

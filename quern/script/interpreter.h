@@ -12,6 +12,7 @@
 #include "quern/script/functions.h"
 #include "quern/script/numbers.h"
 #include "quern/script/script.h"
+#include "quern/support/check.h"
 
 namespace quern::script {
 
@@ -52,9 +53,27 @@ private:
                            std::vector<std::string> notes = {}) const;
     Value checked(NumberResult result, NodeId id) const;
 
+    /// Calls `body`; an error of the library from within that has no place in the script ends the
+    /// script with a diagnostic at `id`.
+    template <class Body>
+    auto at(NodeId id, Body&& body) const {
+#if QUERN_EXCEPTIONS
+        try {
+            return body();
+        } catch (...) {
+            fail_with_current(id);
+        }
+#else
+        static_cast<void>(id);
+        return body();
+#endif
+    }
+    [[noreturn]] void fail_with_current(NodeId id) const;
+
     // Statements.
     enum class Flow { Next, Return };
     Flow statement(NodeId id);
+    Flow execute(NodeId id);
     void config(NodeId id);
     void bind(NodeId target, const Value& value);
     void bind_name(NodeId target, const Value& value);
@@ -78,6 +97,7 @@ private:
     Value call(NodeId id, std::optional<Argument> piped);
     Arguments arguments(NodeId call, std::optional<Argument> piped);
     Value call_function(NodeId callee, const Function& function, const Arguments& arguments);
+    Value called(NodeId callee, const Function& function, const Arguments& arguments);
     Value call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
     void bind_parameters(NodeId pipeline, const std::vector<Argument>& operands, Scope& scope);
     void bind_scalar(NodeId parameter, const Argument& operand, Scope& scope);
@@ -88,13 +108,14 @@ private:
     Value permute(NodeId callee, const Arguments& arguments);
     Value to_device(const Arguments& arguments);
     Value elementwise(NodeId callee, const Arguments& arguments);
+    std::string name_in_kernel(NodeId argument, std::size_t position) const;
     Value cast(NodeId callee, const Arguments& arguments);
     const Tensor& tensor_of(NodeId callee, const Argument& argument) const;
     std::int64_t integer_of(NodeId callee, std::string_view what, const Argument& argument) const;
     std::vector<std::int64_t> integers_of(NodeId callee, const Argument& argument) const;
 
     // Kernels.
-    Value compute(NodeId id, std::vector<std::string> then);
+    Value compute(NodeId id, std::vector<semantics::Piped> then);
     Tensor launch(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
                   const frontend::Arguments& numbers, frontend::LaunchOptions options);
     Tensor operand(NodeId id);
@@ -106,7 +127,7 @@ private:
     const Signature& signature_;
     const Bindings& bindings_;
     const RunOptions& options_;
-    std::map<std::string, NodeId, std::less<>> pipelines_;
+    Pipelines pipelines_;
     Scope globals_;
 
     /// The pipeline that runs; null at the top level.

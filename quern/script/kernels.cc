@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "quern/frontend/placement.h"
 #include "quern/frontend/prepare.h"
 #include "quern/lang/parse.h"
@@ -46,7 +48,7 @@ Tensor placeholder(Shape shape, DType dtype) {
     return Tensor::adopt(zero.get(), std::move(shape), dtype, std::move(strides), [zero] {});
 }
 
-Value Interpreter::compute(NodeId id, std::vector<std::string> then) {
+Value Interpreter::compute(NodeId id, std::vector<semantics::Piped> then) {
     std::vector<Tensor> operands;
     for (NodeId o = node(child(id, 0)).first; o >= 0; o = node(o).next) {
         operands.push_back(operand(o));
@@ -54,7 +56,9 @@ Value Interpreter::compute(NodeId id, std::vector<std::string> then) {
     frontend::LaunchOptions launch_options;
     launch_options.device = frontend::placed_compute(source_, id, device_);
     launch_options.then = std::move(then);
-    return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
+    return at(id, [&] {
+        return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
+    });
 }
 
 Tensor Interpreter::launch(const lang::Source& source, NodeId compute,
@@ -112,18 +116,34 @@ void Interpreter::collect_numbers(NodeId id, frontend::Arguments& numbers) const
     for (NodeId c = node(id).first; c >= 0; c = node(c).next) collect_numbers(c, numbers);
 }
 
+/// What the kernel of an element-wise function calls an argument: its name, so that messages have
+/// it, unless that means something else in the kernel.
+std::string Interpreter::name_in_kernel(NodeId argument, std::size_t position) const {
+    const std::string name = text(argument);
+    constexpr std::string_view kMade = "argument";
+    const bool is_free = node(argument).kind == Kind::Name && name != "i" && name != "out" &&
+                         name != "len" && name != "inf" && name != "true" && name != "false" &&
+                         !name.starts_with(kMade) && find_function(name).kind == FunctionKind::None;
+    return is_free ? name : fmt::format("{}{}", kMade, position + 1);
+}
+
 Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
     const std::string function = text(callee);
     std::vector<Value> values;
     std::vector<Tensor> tensors;
     frontend::Arguments numbers;
     std::string operands, call;
+    std::set<std::string> seen;
     for (const Argument& argument : given.positional) {
         const Value& value = argument.value;
-        const std::string name = fmt::format("a{}", values.size());
+        const std::string name = name_in_kernel(argument.node, values.size());
         values.push_back(value);
         const char* const separator = call.empty() ? "" : ", ";
-        if (const auto* tensor = value.as<Tensor>()) {
+        if (const auto* tensor = value.as<Tensor>(); tensor != nullptr && seen.contains(name)) {
+            call += fmt::format("{}{}[i]", separator, name);
+            continue;
+        } else if (tensor != nullptr) {
+            seen.insert(name);
             if (!tensors.empty() && tensors[0].shape() != tensor->shape()) {
                 fail(Code::E0502, argument.node,
                      fmt::format("'{}' expects tensors of one shape, got {} and {}", function,
@@ -151,11 +171,11 @@ Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
     const std::string kernel =
         fmt::format("compute({}) {{ @kernel elementwise; for i in 0..len {{ out[i] = {}({}) }} }}",
                     operands, function, call);
-    const auto [line, column] =
-        lang::Diagnostics(source_.text, source_.file).place(node(callee).span.begin);
     lang::ParseOptions parse_options;
-    parse_options.file = fmt::format("<{} in line {} of {}>", function, line,
-                                     source_.file.empty() ? "the script" : source_.file);
+    parse_options.stands_for = lang::Diagnostics(source_).at(node(callee).span);
+    // Kernels are kept by name and text; warnings belong to each place anew.
+    parse_options.file = fmt::format("{}:{}:{}", source_.file, parse_options.stands_for->line,
+                                     parse_options.stands_for->column);
     lang::Diagnostics diagnostics(kernel, parse_options.file);
     const auto source = lang::parse(kernel, parse_options, diagnostics);
     diagnostics.raise();

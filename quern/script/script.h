@@ -11,6 +11,7 @@
 #include "quern/device.h"
 #include "quern/lang/parse.h"
 #include "quern/script/value.h"
+#include "quern/semantics/request.h"
 
 // The host language around kernels: what the command `quern` runs. A script was parsed without an
 // error before any of this sees it.
@@ -21,6 +22,11 @@ namespace quern::script {
 struct FreeName {
     std::string name;
     lang::Span span;
+};
+
+struct KernelUse {
+    lang::NodeId compute = -1;
+    std::vector<semantics::Piped> then;
 };
 
 /// What a script takes and gives.
@@ -37,8 +43,8 @@ struct Signature {
     /// Names bound at the top level, in order; the name of `main` last.
     std::vector<std::string> results;
 
-    /// Every Compute node at host level, in order.
-    std::vector<lang::NodeId> kernels;
+    /// Every Compute node at host level, in order, with the pipes that belong to its launch.
+    std::vector<KernelUse> kernels;
 
     /// The only pipeline, if nothing calls it: running the script runs it. Else -1.
     lang::NodeId main = -1;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
@@ -50,12 +51,40 @@ void Interpreter::run_main() {
 
 void Interpreter::fail(Code code, NodeId id, std::string message, std::vector<std::string> help,
                        std::vector<std::string> notes) const {
-    lang::Diagnostics diagnostics(source_.text, source_.file);
+    lang::Diagnostics diagnostics(source_);
     auto entry = diagnostics.add(code, node(id).span, std::move(message));
     for (std::string& text : notes) entry.note(std::move(text));
     for (std::string& text : help) entry.help(std::move(text));
     raise(KernelError(diagnostics.sorted()));
 }
+
+#if QUERN_EXCEPTIONS
+void Interpreter::fail_with_current(NodeId id) const {
+    const auto placed = [&](const Error& error) {
+        const Diagnostic here = lang::Diagnostics(source_).at(node(id).span);
+        return fmt::format("{}:{}:{}: {}", here.file, here.line, here.column, error.what());
+    };
+    try {
+        throw;
+    } catch (const KernelError&) {
+        throw;
+    } catch (const OutOfMemory& error) {
+        fail(Code::E0608, id, error.what());
+    } catch (const std::bad_alloc&) {
+        fail(Code::E0608, id, "[script] expected room, got none from the system");
+    } catch (const ShapeError& error) {
+        fail(Code::E0502, id, error.what());
+    } catch (const DeviceError& error) {
+        fail(Code::E0601, id, error.what());
+    } catch (const FileError& error) {
+        raise(FileError(placed(error)));
+    } catch (const InternalError& error) {
+        raise(InternalError(placed(error)));
+    } catch (const Error& error) {
+        fail(Code::E0441, id, error.what());
+    }
+}
+#endif
 
 Value Interpreter::checked(NumberResult result, NodeId id) const {
     if (auto* fault = std::get_if<NumberFault>(&result)) fail(fault->code, id, fault->message);
@@ -63,6 +92,10 @@ Value Interpreter::checked(NumberResult result, NodeId id) const {
 }
 
 Interpreter::Flow Interpreter::statement(NodeId id) {
+    return at(id, [&] { return execute(id); });
+}
+
+Interpreter::Flow Interpreter::execute(NodeId id) {
     switch (node(id).kind) {
         case Kind::Config:
             config(id);
@@ -167,7 +200,7 @@ void Interpreter::assign(NodeId id) {
 }
 
 Results run(const lang::Source& source, const Bindings& bindings, const RunOptions& options) {
-    lang::Diagnostics diagnostics(source.text, source.file);
+    lang::Diagnostics diagnostics(source);
     const Signature signature = check(source, diagnostics, {.devices = true});
     std::vector<FreeName> needed = signature.inputs;
     // A pipeline that is wrong is not run, so it needs no operands.

@@ -26,13 +26,20 @@ constexpr UnaryRow kUnary[] = {
 #include "quern/lang/functions.def"
 };
 
-bool is_unary_function(std::string_view name) {
-    const auto is_row = [name](const UnaryRow& row) { return row.name == name; };
-    return std::any_of(std::begin(kUnary), std::end(kUnary), is_row) || name == "relu" ||
-           name == "sigmoid" || name == "isnan";
+}  // namespace
+
+const std::vector<std::string>& unary_functions() {
+    static const std::vector<std::string> names = {
+#define UNARY(name, op, operand, value) #name,
+#include "quern/lang/functions.def"
+        "relu", "sigmoid", "isnan"};
+    return names;
 }
 
-}  // namespace
+bool is_unary_function(std::string_view name) {
+    const std::vector<std::string>& names = unary_functions();
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 Value Lowering::elementwise(Value a, DType dtype, DType nominal, bool weak,
                             const std::function<ExprId(ExprId)>& f) {

@@ -12,11 +12,12 @@ using ir::BinaryOp;
 using ir::StmtKind;
 
 Value Lowering::then_applied(Value value, Span span) {
-    for (const std::string& name : request_.then) {
-        if (auto applied = unary_function(name, value, span)) {
+    for (const Piped& piped : request_.then) {
+        const Span at = piped.span.length > 0 ? piped.span : span;
+        if (auto applied = unary_function(piped.name, value, at)) {
             value = std::move(*applied);
         } else {
-            report(Code::E0407, span, fmt::format("'{}' is not a function of one value", name));
+            report(Code::E0407, at, fmt::format("'{}' is not a function of one value", piped.name));
         }
     }
     return value;

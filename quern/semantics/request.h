@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -16,6 +17,16 @@ namespace quern::semantics {
 /// A number that the host binds to a free name of a kernel.
 using Number = std::variant<std::int64_t, double, bool>;
 using Arguments = std::map<std::string, Number, std::less<>>;
+
+/// A unary function behind a `|>`, with its place in the text.
+struct Piped {
+    std::string name;
+    lang::Span span;
+};
+
+/// The kernel functions that take one scalar or tile, element by element.
+const std::vector<std::string>& unary_functions();
+bool is_unary_function(std::string_view name);
 
 struct OperandType {
     DType dtype = DType::Float32;
@@ -33,7 +44,7 @@ struct Request {
     bool pedantic = false;
 
     /// Unary functions applied to what is stored.
-    std::vector<std::string> then;
+    std::vector<Piped> then;
 
     /// Take a free name that nothing binds as a float scalar (checking a text without a caller).
     bool assume_scalars = false;

@@ -70,6 +70,35 @@ TEST(CommandDiagnostics, ARightTextGivesAnEmptyArray) {
     EXPECT_EQ(silent.out + silent.err, "");
 }
 
+TEST(CommandDiagnostics, CheckReportsAWrongPipeAtThePipe) {
+    const Folder folder;
+    const std::string kernel = std::string(kRelu).substr(0, std::string(kRelu).size() - 1);
+    const std::string script = folder.write("pipe.quern", kernel + " |> sqrt() |> gelu()\n");
+    const Outcome outcome = run({"check", script});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.err.substr(0, script.size() + 20), script + ":4:16: error[E0407]:");
+    const std::string power = folder.write("power.quern", kernel + " |> sqrt(2)\n");
+    EXPECT_EQ(run({"check", power}).err.substr(0, power.size() + 19),
+              power + ":4:6: error[E0408]:");
+}
+
+TEST(CommandDiagnostics, WhatThereIsNoRoomForHasAPlaceInTheScript) {
+    const Folder folder;
+    const std::string script = folder.write(
+        "large.quern",
+        "let y = compute(x) {\n    @kernel custom\n    for i in 0..n: out[i] = x[0]\n}\n");
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    const Outcome outcome =
+        run({"run", "--json", script, "--in", "x=" + x, "--arg", "n=1000000000000000"});
+    EXPECT_EQ(outcome.status, 1);
+    const auto list = nlohmann::json::parse(outcome.out);
+    ASSERT_EQ(list.size(), 1u) << outcome.out;
+    EXPECT_EQ(list[0]["code"], "E0608");
+    EXPECT_EQ(list[0]["file"], script);
+    EXPECT_EQ(list[0]["line"], 1);
+    EXPECT_EQ(list[0]["column"], 9);
+}
+
 TEST(CommandDiagnostics, CheckReportsEveryFile) {
     const Folder folder;
     const std::string wrong = folder.write("wrong.quern", kWrong);

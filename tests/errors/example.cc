@@ -80,8 +80,8 @@ std::vector<Diagnostic> diagnostics_of(const Example& example) {
     const auto source = lang::parse(example.text, options, diagnostics);
     const bool kernel = !diagnostics.has_errors() && is_kernel(source->tree());
     if (kernel && !example.has_operands) {
-        for (const lang::NodeId compute : script::check(*source, diagnostics).kernels) {
-            frontend::check(*source, compute, diagnostics);
+        for (const auto& [compute, then] : script::check(*source, diagnostics).kernels) {
+            frontend::check(*source, compute, diagnostics, then);
         }
     }
     std::vector<Diagnostic> list = diagnostics.sorted();

@@ -18,6 +18,7 @@ constexpr const char* kScale = R"(compute(x) {
         out[i] = x[i] * factor
 })";
 
+constexpr int kLineOfProduct = __LINE__ + 1;
 inline const auto kProduct = QUERN_KERNEL(R"(compute(A, B) {
     @kernel matmul
     for i in 0..M, j in 0..N:
@@ -56,6 +57,41 @@ TEST(Kernel, AppliesPipedFunctionsToTheResult) {
     // 1 / (1 + e), rounded to float32.
     EXPECT_CLOSE(piped("sigmoid"), (std::vector<double>{0.2689414214, 0.5}), 1e-6, 0);
     EXPECT_THROWS(KernelError, "'dot' is not a function of one value", piped("dot"));
+}
+
+/// The one diagnostic that a text is refused with before it is launched.
+Diagnostic refused(const std::string& text, const KernelOptions& options = {}) {
+    try {
+        static_cast<void>(Kernel(text, options));
+    } catch (const KernelError& error) {
+        EXPECT_EQ(error.diagnostics().size(), 1u) << error.what();
+        return error.diagnostics()[0];
+    }
+    ADD_FAILURE() << "accepted: " << text;
+    return {};
+}
+
+TEST(Kernel, IsRefusedAtAPipeThatIsNoFunctionOfOneValue) {
+    const std::string kernel = "compute(x) {\n    @kernel custom\n    out = x\n}";
+    const Diagnostic unknown = refused(kernel + " |> abs() |> gelu()");
+    EXPECT_EQ(unknown.code, "E0407");
+    EXPECT_EQ(unknown.line, 4);
+    EXPECT_EQ(unknown.column, 15);
+    EXPECT_EQ(unknown.source, "} |> abs() |> gelu()");
+    EXPECT_EQ(unknown.help.at(0), "did you mean 'relu'?");
+    EXPECT_EQ(refused(kernel + " |> pow(2)").code, "E0407");
+    const Diagnostic arity = refused(kernel + " |> sqrt(2)");
+    EXPECT_EQ(arity.code, "E0408");
+    EXPECT_EQ(arity.message, "'sqrt' expects the piped value alone, got 1 more");
+    EXPECT_EQ(arity.column, 6);
+}
+
+TEST(Kernel, CountsItsLinesFromTheOneThatItIsGiven) {
+    const Diagnostic error = refused("compute(x) {\n    @kernel custom\n    out = x +\n}",
+                                     {.file = "net.cc", .first_line = 40});
+    EXPECT_EQ(error.file, "net.cc");
+    EXPECT_EQ(error.line, 42);
+    EXPECT_EQ(error.source, "    out = x +");
 }
 
 TEST(Kernel, ThrowsEveryErrorOfATextAtOnce) {
@@ -163,6 +199,21 @@ TEST(Kernel, ExplainsItselfWithAndWithoutOperands) {
     EXPECT_NE(text.find("K = 3"), std::string::npos) << text;
     EXPECT_NE(text.find("i in 0..M = 2, j in 0..N = 4"), std::string::npos) << text;
     EXPECT_NE(text.find("72 B read, 32 B written"), std::string::npos) << text;
+}
+
+TEST(StaticKernel, IsRefusedAtItsLineOfTheProgram) {
+    const Tensor a({2, 3}), b({4, 2});
+    try {
+        kProduct(a, b);
+        FAIL() << "expected a KernelError";
+    } catch (const KernelError& error) {
+        const Diagnostic& first = error.diagnostics().at(0);
+        EXPECT_EQ(first.code, "E0501");
+        EXPECT_EQ(first.file, __FILE__);
+        EXPECT_EQ(first.line, kLineOfProduct + 5) << first.source;
+        EXPECT_EQ(first.source, "            sum += A[i, k] * B[k, j]");
+        EXPECT_EQ(first.source.substr(std::size_t(first.column) - 1, 1), "k");
+    }
 }
 
 TEST(StaticKernel, RunsAndTakesTensorsOfStaticShape) {

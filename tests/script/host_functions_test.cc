@@ -126,6 +126,38 @@ TEST(ScriptFunctions, EveryUnaryFunctionIsAHostFunction) {
 #include "quern/lang/functions.def"
 }
 
+TEST(ScriptFunctions, ADiagnosticOfAnElementwiseFunctionShowsTheScriptsLine) {
+    const auto errors = errors_of("let n = i32(x)\nlet r = 1 |> max(n) |> max(x)\n", kX);
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_EQ(
+        to_string(errors[0]),
+        "test.quern:2:24: error[E0404]: expected operands of one kind, got int32 and float32\n"
+        "    2 | let r = 1 |> max(n) |> max(x)\n"
+        "      |                        ^~~\n"
+        "help: convert the integers: float32(...)");
+    // What a message quotes has the script's names.
+    const auto chosen = errors_of("let r = select(x, 1, 2)\n", kX);
+    ASSERT_EQ(chosen.size(), 1u);
+    EXPECT_EQ(chosen[0].help, (std::vector<std::string>{"compare it: x[i] != 0.0"}));
+    EXPECT_EQ(chosen[0].source, "let r = select(x, 1, 2)");
+}
+
+TEST(ScriptFunctions, AFailureInAnElementwiseFunctionShowsTheScriptsLine) {
+    EXPECT_EQ(error_of("let n = i32(x)\nlet m = min(n, -1)\nlet r = n |> pow(m)\n", kX),
+              "E0621 at 3:14");
+}
+
+TEST(ScriptFunctions, ElementwiseFunctionsTakeOneTensorTwiceAndAnyName) {
+    const Bindings named = {
+        {"i", counting({3})}, {"len", counting({3})}, {"argument2", counting({3})}};
+    const Results results = run_text(
+        "let a = max(i, i)\nlet b = max(len, argument2)\nlet max = i\nlet c = min(max, abs(max))\n",
+        named);
+    for (const char* name : {"a", "b", "c"}) {
+        EXPECT_EQ(tensor_in(results, name).values(), (std::vector<double>{0, 1, 2})) << name;
+    }
+}
+
 TEST(ScriptFunctions, ElementwiseFunctionsRefuseOtherShapes) {
     const Bindings two = {{"x", counting({2, 3})}, {"y", counting({3, 2})}};
     EXPECT_EQ(error_of("let r = max(x, y)", two), "E0502 at 1:16");

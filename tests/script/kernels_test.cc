@@ -153,6 +153,56 @@ TEST(ScriptKernels, ADeviceMayBeNamedInHeaderOrBody) {
     EXPECT_EQ(errors_of(factor + scale("@device(\"cuda:9\") "), kX)[0].notes.size(), 1u);
 }
 
+TEST(ScriptKernels, WhatTheSystemHasNoRoomForIsReportedAtItsCompute) {
+    const std::string text =
+        "let n = 1000000000000000\nlet y = compute() {\n    @kernel custom\n"
+        "    for i in 0..n: out[i] = 1.0\n}\n";
+    const auto errors = errors_of(text);
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_EQ(errors[0].code, "E0608");
+    EXPECT_EQ(errors[0].message,
+              "[tensor] expected room for 4000000000000000 bytes, got none from the system");
+    EXPECT_EQ(errors[0].file, "test.quern");
+    EXPECT_EQ(errors[0].line, 2);
+    EXPECT_EQ(errors[0].column, 9);
+    EXPECT_EQ(errors[0].source, "let y = compute() {");
+}
+
+TEST(ScriptKernels, WhatTheSystemHasNoRoomForIsReportedAtItsCall) {
+    // Two bytes each, of which the operand has one in memory.
+    const Bindings large = {{"x", placeholder({std::int64_t{1} << 50}, DType::Float32)}};
+    EXPECT_EQ(error_of("let a = 1\nlet r = x |> f16()\n", large), "E0608 at 2:14");
+    EXPECT_EQ(error_of("let r = x.to_device(\"auto\", copy=true)\n", large), "E0608 at 1:11");
+    EXPECT_EQ(error_of("let r = sqrt(x)\n", large), "E0608 at 1:9");
+    // The innermost place counts.
+    EXPECT_EQ(error_of("pipeline f(t: tensor):\n    return abs(t)\nlet r = f(x)\n", large),
+              "E0608 at 2:12");
+}
+
+TEST(ScriptKernels, AWrongPipeBehindAComputeIsReportedAtThePipe) {
+    const std::string kernel =
+        "let y = compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = x[i]\n}";
+    EXPECT_EQ(error_of(kernel + " |> gelu()\n", kX), "E0407 at 4:6");
+    EXPECT_EQ(error_of(kernel + " |> sqrt() |> pow()\n", kX), "E0408 at 4:16");
+    EXPECT_EQ(error_of(kernel + " |> relu(2)\n", kX), "E0408 at 4:6");
+    EXPECT_EQ(error_of(kernel + " |> dot(x)\n", kX), "E0418 at 4:6");
+}
+
+TEST(ScriptKernels, TheSignatureKnowsWhatIsPipedIntoEachLaunch) {
+    const std::string text =
+        "pipeline exp(t: tensor):\n    return t\n"
+        "let y = compute(x) { @kernel custom; out = x } |> sqrt() |> abs() |> exp() |> sin()\n"
+        "let z = compute(x) { @kernel custom; out = x } |> max(2.0) |> abs()\n";
+    lang::Diagnostics diagnostics(text);
+    const auto source = lang::parse(text, {}, diagnostics);
+    const Signature signature = check(*source, diagnostics);
+    ASSERT_EQ(signature.kernels.size(), 2u);
+    ASSERT_EQ(signature.kernels[0].then.size(), 2u);
+    EXPECT_EQ(signature.kernels[0].then[1].name, "abs");
+    EXPECT_EQ(text.substr(signature.kernels[0].then[1].span.begin, 3), "abs");
+    EXPECT_TRUE(signature.kernels[1].then.empty());
+}
+
 TEST(ScriptKernels, AFailureInAKernelPointsAtTheScriptsLine) {
     const Bindings empty = {{"x", counting({0})}};
     const auto errors = errors_of(

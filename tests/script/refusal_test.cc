@@ -42,10 +42,14 @@ TEST(ScriptRefusal, SeveralDevices) {
               "E0600 at 1:28");
 }
 
-TEST(ScriptRefusal, ParallelOnASingleDeviceIsAWarning) {
+TEST(ScriptRefusal, Check35_ParallelOnASingleDeviceIsAWarning) {
     const CaughtWarnings warnings;
     const Results results = run_text("let r = " + relu("@parallel(data) "), kX);
     EXPECT_EQ(warnings.count("W0707"), 1);
+    ASSERT_EQ(warnings.list().size(), 1u);
+    EXPECT_EQ(warnings.list()[0].severity, Severity::Warning);
+    EXPECT_EQ(warnings.list()[0].source.substr(std::size_t(warnings.list()[0].column) - 1, 8),
+              "parallel");
     EXPECT_EQ(tensor_in(results, "r").values(), (std::vector<double>{0, 1, 2, 3}));
     EXPECT_EQ(error_of("let r = " + relu("@device([\"interpreter\"]) @parallel(model) "), kX),
               "no error");

@@ -24,7 +24,7 @@ struct Given {
     Arguments arguments;
     bool pedantic = false;
     Limits limits;
-    std::vector<std::string> then;
+    std::vector<Piped> then;
 };
 
 struct Analysed {

@@ -142,11 +142,11 @@ TEST(Reductions, MatmulInText) {
 
 TEST(Reductions, AFunctionAfterAReductionAppliesToItsResult) {
     Given given = with({{{4}}});
-    given.then = {"sqrt"};
+    given.then = {{"sqrt", {}}};
     const std::string cir =
         analyse("compute(x) {\n@kernel reduce(+)\nfor i in 0..len: yield x[i]\n}", given).cir();
     EXPECT_TRUE(contains(cir, "out[] = sqrt(result)"));
-    given.then = {"gelu"};
+    given.then = {{"gelu", {}}};
     EXPECT_EQ(findings("compute(x) {\n@kernel reduce(+)\nfor i in 0..len: yield x[i]\n}", given)
                   .substr(0, 5),
               "E0407");

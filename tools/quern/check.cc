@@ -42,8 +42,8 @@ void check(const std::vector<std::string>& files, bool pedantic, Reporter& repor
         const auto source = lang::parse(std::move(text), options, diagnostics);
         if (!diagnostics.has_errors()) {
             const script::Signature signature = script::check(*source, diagnostics);
-            for (const lang::NodeId kernel : signature.kernels) {
-                frontend::check(*source, kernel, diagnostics);
+            for (const script::KernelUse& kernel : signature.kernels) {
+                frontend::check(*source, kernel.compute, diagnostics, kernel.then);
             }
         }
         reporter.add(diagnostics.sorted());

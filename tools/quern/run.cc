@@ -179,11 +179,11 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
     FILE* const to = reporter.json() ? stderr : stdout;
     if (text_alone) {
         lang::Diagnostics places(loaded.source->text, arguments.file);
-        for (const lang::NodeId id : loaded.signature.kernels) {
+        for (const script::KernelUse& kernel : loaded.signature.kernels) {
             const auto [line, column] =
-                places.place(loaded.source->nodes[std::size_t(id)].span.begin);
-            const std::string name = fmt::format("in line {}", line);
-            std::fputs(explanation(name, frontend::explain(*loaded.source, id)).c_str(), to);
+                places.place(loaded.source->nodes[std::size_t(kernel.compute)].span.begin);
+            const std::string text = frontend::explain(*loaded.source, kernel.compute, kernel.then);
+            std::fputs(explanation(fmt::format("in line {}", line), text).c_str(), to);
         }
         return;
     }

@@ -1,0 +1,316 @@
+// Every allocation of an action fails in turn: the action ends with OutOfMemory, nothing is lost,
+// and it works right after.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "quern/error.h"
+#include "quern/io.h"
+#include "quern/kernel.h"
+#include "quern/tensor.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace {
+
+constexpr long kNever = -1;
+
+/// Allocations until one fails; below 0 none does.
+std::atomic<long> until_failure{kNever};
+std::atomic<long> blocks{0};
+
+/// As long as it is set, every allocation after the first that failed fails too.
+std::atomic<bool> fails_for_good{false};
+std::atomic<bool> has_failed{false};
+
+void* allocate(std::size_t size) {
+    const bool fails = (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) ||
+                       (fails_for_good.load() && has_failed.load());
+    if (fails) has_failed = true;
+    // More than any process addresses; sanitizers end the program when asked for it.
+    const bool is_absurd = size >= std::size_t{1} << 47;
+    void* block = fails || is_absurd ? nullptr : std::malloc(size == 0 ? 1 : size);
+    if (block != nullptr) blocks.fetch_add(1);
+    return block;
+}
+
+void release(void* block) noexcept {
+    if (block != nullptr) blocks.fetch_sub(1);
+    std::free(block);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+    if (void* block = allocate(size)) return block;
+    throw std::bad_alloc();
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+void operator delete(void* block) noexcept { release(block); }
+void operator delete[](void* block) noexcept { release(block); }
+void operator delete(void* block, std::size_t) noexcept { release(block); }
+void operator delete[](void* block, std::size_t) noexcept { release(block); }
+
+namespace quern {
+namespace {
+
+/// Bytes of large blocks, which tensors' elements are here.
+std::size_t large_bytes() {
+#ifdef __GLIBC__
+    return mallinfo2().hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/// What allocates in the test itself, before the library is called.
+using Preparation = std::function<void()>;
+
+/// Lets the first allocation of `action` fail, then the second, and so on until none is left; after
+/// each it has to work. Returns how many there were. `keeps` says that what is made may be kept
+/// for the next call.
+long fail_each_allocation(
+    const std::function<void()>& action, const Preparation& prepare = [] {}, bool keeps = false) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 16);
+#endif
+    prepare();
+    action();
+    for (long n = 0;; ++n) {
+        const long blocks_before = blocks;
+        const std::size_t bytes_before = large_bytes();
+        has_failed = false;
+        std::string outcome = "well";
+        prepare();
+        until_failure = n;
+        try {
+            action();
+        } catch (const OutOfMemory&) {
+            outcome = "out of memory";
+        } catch (const std::exception& error) {
+            until_failure = kNever;
+            outcome = error.what();
+        }
+        until_failure = kNever;
+        if (!has_failed) return n;
+        EXPECT_TRUE(outcome == "out of memory" || outcome == "well")
+            << "allocation " << n << ": " << outcome;
+        prepare();
+        action();
+        if (!keeps) {
+            EXPECT_EQ(blocks, blocks_before) << "allocation " << n;
+            EXPECT_EQ(large_bytes(), bytes_before) << "allocation " << n;
+        }
+        if (::testing::Test::HasFailure()) return n;
+    }
+}
+
+void require(bool condition) {
+    if (!condition) throw std::runtime_error("a wrong result");
+}
+
+Tensor counting(const Shape& shape) {
+    std::vector<float> values(std::size_t(element_count(shape)));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i);
+    return Tensor::from(shape, values);
+}
+
+constexpr std::int64_t kRows = 64, kColumns = 300;
+
+TEST(FailingAllocations, LoseNoTensor) {
+    const Tensor x = counting({kRows, kColumns});
+    Shape shape;
+    EXPECT_GT(fail_each_allocation([&] { Tensor(std::move(shape), DType::Float64); },
+                                   [&] {
+                                       shape = {kRows, kColumns};
+                                   }),
+              2);
+    const std::vector<int> axes = {1, 0};
+    EXPECT_GT(fail_each_allocation(
+                  [&] {
+                      const Tensor turned = x.permute(axes).slice(0, 1, 9, 2).contiguous();
+                      const Tensor half = turned.reshape(std::move(shape)).to(DType::Float16);
+                      require(half.split(4, 0).at(1).element_count() == kRows);
+                      require(half.values().size() == 4 * kRows);
+                      require(turned.to(DType::Int64).integers().at(1) == kColumns + 1);
+                  },
+                  [&] { shape = {-1}; }),
+              20);
+}
+
+TEST(FailingAllocations, LeaveAdoptedMemoryToItsOwner) {
+    float element = 3;
+    int released = 0;
+    Shape shape;
+    std::vector<std::int64_t> strides;
+    std::function<void()> release;
+    fail_each_allocation(
+        [&] {
+            const int before = released;
+            bool is_adopted = false;
+            try {
+                const Tensor tensor = Tensor::adopt(&element, std::move(shape), DType::Float32,
+                                                    std::move(strides), std::move(release));
+                is_adopted = true;
+            } catch (const OutOfMemory&) {
+                require(released == before);
+                throw;
+            }
+            require(is_adopted && released == before + 1);
+        },
+        [&] {
+            shape = {1, 1};
+            strides = {1, 1};
+            release = [&] { ++released; };
+        });
+}
+
+TEST(FailingAllocations, LoseNothingInFiles) {
+    const TensorSet set = {{"weight", counting({kRows, kColumns})}, {"bias", counting({3})}};
+    const Tensor image = Tensor({40, 30, 3}, DType::UInt8);
+    const FileMetadata metadata = {{"format", "pt"}};
+    EXPECT_GT(fail_each_allocation([&] {
+                  const auto bytes = to_npy(set.at("weight"));
+                  require(parse_npy(bytes, "memory").values().back() == kRows * kColumns - 1);
+              }),
+              10);
+    EXPECT_GT(fail_each_allocation([&] {
+                  const auto bytes = to_npz(set, {.compress = true});
+                  require(parse_npz(bytes, "memory").at("bias").values().back() == 2);
+              }),
+              10);
+    EXPECT_GT(fail_each_allocation([&] {
+                  const auto bytes = to_safetensors(set, metadata);
+                  require(parse_safetensors(bytes, "memory").at("bias").values().back() == 2);
+              }),
+              10);
+    EXPECT_GT(fail_each_allocation(
+                  [&] { require(parse_png(to_png(image), "memory").shape() == image.shape()); }),
+              2);
+}
+
+TEST(FailingAllocations, LeaveTheFileThatWasThere) {
+    const std::string path =
+        ::testing::TempDir() + "quern_memory_" + std::to_string(::getpid()) + ".npz";
+    const TensorSet old_set = {{"x", counting({5})}}, new_set = {{"x", counting({6})}};
+    save_npz(path, old_set);
+    fail_each_allocation([&] {
+        save_npz(path, old_set);
+        try {
+            save_npz(path, new_set);
+        } catch (const OutOfMemory&) {
+            until_failure = kNever;
+            require(load_npz(path).at("x").element_count() == 5);
+            throw;
+        }
+        require(load_npz(path).at("x").element_count() == 6);
+    });
+    std::remove(path.c_str());
+}
+
+constexpr const char* kNormalize = R"(compute(x) {
+    @kernel custom
+    for i in 0..rows:
+        shared var t[columns]: float32
+        for j in 0..columns:
+            t[j] = x[i, j]
+        barrier()
+        var total = 0.0
+        for j in 0..columns:
+            total += t[j]
+        for j in 0..columns:
+            out[i, j] = t[j] / total * scale
+})";
+
+TEST(FailingAllocations, LoseNoKernelThatRuns) {
+    const Kernel kernel(kNormalize);
+    const Tensor x = counting({kRows, kColumns});
+    EXPECT_GT(fail_each_allocation([&] {
+                  const Tensor y = kernel(x, arg("scale", 2.0));
+                  require(y.shape() == x.shape() && y.values().at(0) == 0);
+              }),
+              20);
+}
+
+TEST(FailingAllocations, LoseNoTextThatIsReadAndPrepared) {
+    const Tensor x = counting({3, 4});
+    int number = 0;
+    std::string text, again;
+    const long count = fail_each_allocation(
+        [&] {
+            require(compute(text, x, arg("scale", 1.0)).shape() == x.shape());
+            require(!Kernel(std::move(again)).explain().empty());
+        },
+        [&] {
+            // A text of its own each time, so that none is known from before.
+            text = std::string(kNormalize) + "// " + std::to_string(++number);
+            again = text;
+        },
+        /*keeps=*/true);
+    EXPECT_GT(count, 200);
+}
+
+TEST(FailingAllocations, OfARefusedTextAreRefusalsToo) {
+    std::string text;
+    EXPECT_GT(fail_each_allocation(
+                  [&] {
+                      try {
+                          Kernel(std::move(text));
+                      } catch (const KernelError& error) {
+                          require(error.diagnostics().size() == 1);
+                          return;
+                      }
+                      require(false);
+                  },
+                  [&] { text = "compute(x) {\n    @kernel custom\n    out = x +\n}"; }),
+              10);
+}
+
+TEST(FailingAllocations, AreReportedWhenNothingIsLeftForTheMessage) {
+    const Tensor x = counting({2, 2});
+    std::string message;
+    has_failed = false;
+    fails_for_good = true;
+    until_failure = 0;
+    try {
+        static_cast<void>(x.values());
+    } catch (const OutOfMemory& error) {
+        fails_for_good = false;
+        until_failure = kNever;
+        message = error.what();
+    }
+    fails_for_good = false;
+    until_failure = kNever;
+    EXPECT_EQ(message, "out of memory");
+}
+
+TEST(FailingAllocations, SayHowMuchWasAskedFor) {
+    const Tensor one = Tensor::from<float>({1}, {1});
+    // 2^58 elements that are one in memory.
+    const Tensor many =
+        Tensor::adopt(const_cast<void*>(one.data()), {std::int64_t{1} << 58}, DType::Float32, {0});
+    try {
+        static_cast<void>(many.values());
+        FAIL() << "expected OutOfMemory";
+    } catch (const OutOfMemory& error) {
+        EXPECT_STREQ(error.what(),
+                     "[values] expected room for 2305843009213693952 bytes, got none from the "
+                     "system");
+    }
+}
+
+}  // namespace
+}  // namespace quern
