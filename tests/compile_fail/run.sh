@@ -10,9 +10,10 @@ if ! command -v "$compiler" >/dev/null; then
     echo "compile_fail with $compiler: SKIPPED, it is not here" >&2
     exit 77
 fi
-# nvcc names the parameters of a template: "<Error, Line> [with Error=..., Line=4]" is <..., 4>.
-values='s/<\w+, \w+> \[with \w+=([^],]*), \w+=([^],]*)\]/<\1, \2>/
-s/<\w+, \w+, \w+> \[with \w+=([^],]*), \w+=([^],]*), \w+=([^],]*)\]/<\1, \2, \3>/'
+# nvcc names the parameters of a template: "<Error, Line> [with Error=..., Line=4L]" is <..., 4>.
+values='s/<(\w+, )*\w+> \[with ([^]]*)\]/<\2>/
+s/(<|, )[A-Z]\w*=/\1/g
+s/\b([0-9]+)L\b/\1/g'
 case $(basename "$compiler") in
 nvcc*) options='-x cu -std=c++20 -c -o /dev/null' ;;
 *) options='-std=c++20 -Wall -Wextra -Wno-unused-variable -Wno-unused-const-variable -fsyntax-only' ;;
