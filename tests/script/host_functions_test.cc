@@ -142,11 +142,6 @@ TEST(ScriptFunctions, ADiagnosticOfAnElementwiseFunctionShowsTheScriptsLine) {
     EXPECT_EQ(chosen[0].source, "let r = select(x, 1, 2)");
 }
 
-TEST(ScriptFunctions, AFailureInAnElementwiseFunctionShowsTheScriptsLine) {
-    EXPECT_EQ(error_of("let n = i32(x)\nlet m = min(n, -1)\nlet r = n |> pow(m)\n", kX),
-              "E0621 at 3:14");
-}
-
 TEST(ScriptFunctions, ElementwiseFunctionsTakeOneTensorTwiceAndAnyName) {
     const Bindings named = {
         {"i", counting({3})}, {"len", counting({3})}, {"argument2", counting({3})}};
