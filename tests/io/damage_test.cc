@@ -115,8 +115,10 @@ TEST(DamagedFiles, LoadOrAreRefusedWithAnyBitOfAHeaderFlipped) {
 TEST(DamagedFiles, LoadOrAreRefusedWithRandomBytesInTheirHeaders) {
     const std::string result = in_child(512 << 20, [] {
         Random random(7);
-        for (const Sample& sample : samples())
-            for (int round = 0; round < 5'000 / int{kStep}; ++round) {
+        for (const Sample& sample : samples()) {
+            // There are many of these, and their headers are alike.
+            const int rounds = sample.name == "npy of each dtype" ? 500 : 5'000;
+            for (int round = 0; round < rounds / int{kStep}; ++round) {
                 Bytes bytes = bytes_of(sample.file);
                 for (auto changes = random.integer(1, 4); changes > 0; --changes) {
                     const auto at = static_cast<std::size_t>(
@@ -125,6 +127,7 @@ TEST(DamagedFiles, LoadOrAreRefusedWithRandomBytesInTheirHeaders) {
                 }
                 file_error([&] { sample.parse(bytes); });
             }
+        }
         return std::string("well");
     });
     EXPECT_EQ(result, "well");
