@@ -60,7 +60,11 @@ Failure describe(const ir::Kernel& kernel, const Code& code, Machine& machine) {
                             kernel.symbols[site.axis].name, trap.value);
             break;
         case ir::Code::E0621:
-            failure.message = "integer division by zero";
+            failure.message =
+                trap.value < 0
+                    ? fmt::format("expected an exponent of at least 0 for an integer, got {}",
+                                  trap.value)
+                    : "integer division by zero";
             break;
         default:
             break;

@@ -218,8 +218,8 @@ bool Machine::execute(std::uint32_t start) {
 #include "quern/interpret/opcodes.def"
             case Op::PowI: {
                 const std::int64_t x = r[in.a].i, n = r[in.b].i;
-                if (x == 0 && n < 0) return trapped(in.immediate);
-                r[in.dst].i = integer_power(x, n);
+                if (n < 0) return trapped(in.immediate, n);
+                r[in.dst].i = std::int64_t(wrapped_power(std::uint64_t(x), std::uint64_t(n)));
                 break;
             }
             case Op::FunctionF:

@@ -89,13 +89,6 @@ inline std::uint64_t wrapped_power(std::uint64_t x, std::uint64_t n) {
     return result;
 }
 
-/// A negative power is what is left of the fraction when it is truncated; x is not 0 then.
-inline std::int64_t integer_power(std::int64_t x, std::int64_t n) {
-    if (n >= 0) return std::int64_t(wrapped_power(std::uint64_t(x), std::uint64_t(n)));
-    if (x == 1) return 1;
-    return x == -1 ? (n % 2 == 0 ? 1 : -1) : 0;
-}
-
 /// Whether x takes the place of y in an argmin (argmax) that has y.
 template <class T>
 bool is_better_minimum(T x, T y) {

@@ -127,14 +127,17 @@ TEST(Failures, IntegerDivisionByZero) {
     }
 }
 
-TEST(Failures, ZeroToANegativePowerIsADivisionByZero) {
+TEST(Failures, AnIntegerToANegativePowerHasNoValue) {
     Build b;
     const BufferId x = b.operand("x", DType::Int32, 1);
     const BufferId out = b.output("out", DType::Int32, {});
     b.store(out, {}, b.op(BinaryOp::Pow, b.at(x, {b.i(0)}), b.at(x, {b.i(1)}), kHere));
-    Data<std::int32_t> data(DType::Int32, {2}, {0, -1});
-    expect_failure(run<std::int32_t>(b.take(), {data.view}, {}).failure, Code::E0621, kHere,
-                   "integer division by zero");
+    const Kernel kernel = b.take();
+    for (const std::int32_t base : {0, 1, -1, 2}) {
+        Data<std::int32_t> data(DType::Int32, {2}, {base, -3});
+        expect_failure(run<std::int32_t>(kernel, {data.view}, {}).failure, Code::E0621, kHere,
+                       "expected an exponent of at least 0 for an integer, got -3");
+    }
 }
 
 TEST(Failures, ADivisionThatNoIterationReachesDoesNotFail) {

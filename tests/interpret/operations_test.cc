@@ -219,11 +219,7 @@ bool integer_result(BinaryOp op, DType dtype, std::uint64_t a, std::uint64_t b,
             result = less ? ux : uy;
             break;
         case BinaryOp::Pow:
-            if (is_signed && y < 0) {
-                if (x == 0) return false;
-                result = x == 1 ? 1 : x != -1 ? 0 : y % 2 == 0 ? 1 : ~std::uint64_t(0);
-                break;
-            }
+            if (is_signed && y < 0) return false;
             if (b > 100000) return false;
             result = power(ux, b);
             break;
