@@ -69,6 +69,15 @@ bool is_linear(const Kernel& kernel, const Expr& e) {
            (kernel.is_constant(ExprId{e.a}) || kernel.is_constant(ExprId{e.b}));
 }
 
+/// Those of a product that is an atom.
+void append_factors(const Kernel& kernel, ExprId id, std::vector<ExprId>& factors) {
+    while (is_binary(kernel[id], BinaryOp::Mul) && !is_linear(kernel, kernel[id])) {
+        factors.push_back(ExprId{kernel[id].b});
+        id = ExprId{kernel[id].a};
+    }
+    factors.push_back(id);
+}
+
 /// Sorts terms and adds up those of one atom.
 void normalize(std::vector<Term>& terms) {
     std::sort(terms.begin(), terms.end(),
@@ -238,19 +247,11 @@ private:
         return result;
     }
 
-    void append_factors(ExprId id, std::vector<ExprId>& factors) const {
-        while (is_binary(kernel_[id], BinaryOp::Mul) && !is_linear(kernel_, kernel_[id])) {
-            factors.push_back(ExprId{kernel_[id].b});
-            id = ExprId{kernel_[id].a};
-        }
-        factors.push_back(id);
-    }
-
     /// x * y as one product of factors in ascending order.
     ExprId monomial(ExprId x, ExprId y) {
         std::vector<ExprId> factors;
-        append_factors(x, factors);
-        append_factors(y, factors);
+        append_factors(kernel_, x, factors);
+        append_factors(kernel_, y, factors);
         if (factors.size() > kMostFactors) factors = {x, y};
         std::sort(factors.begin(), factors.end());
         ExprId result = factors[0];
@@ -471,6 +472,33 @@ Affine linear(const Kernel& kernel, ExprId id) {
 
 Affine affine_of(Kernel& kernel, ExprId id, const RangeOf& ranges) {
     return Simplifier(kernel, ranges).affine(id);
+}
+
+ExprId exact_quotient(Kernel& kernel, ExprId a, ExprId b) {
+    const Affine dividend = affine_of(kernel, a), divisor = affine_of(kernel, b);
+    const bool is_number = divisor.is_constant();
+    if (!is_number && (divisor.constant != 0 || divisor.terms.size() != 1)) return kNoExpr;
+    const std::int64_t by = is_number ? divisor.constant : divisor.terms[0].coefficient;
+    // A quotient by -1 may leave the range.
+    if (by < 1) return kNoExpr;
+    std::vector<ExprId> taken;
+    if (!is_number) append_factors(kernel, divisor.terms[0].atom, taken);
+    if (dividend.constant % by != 0 || (!is_number && dividend.constant != 0)) return kNoExpr;
+    ExprId result = kernel.integer(dividend.constant / by);
+    for (const Term& t : dividend.terms) {
+        std::vector<ExprId> factors;
+        append_factors(kernel, t.atom, factors);
+        for (const ExprId factor : taken) {
+            const auto found = std::find(factors.begin(), factors.end(), factor);
+            if (found == factors.end()) return kNoExpr;
+            factors.erase(found);
+        }
+        if (t.coefficient % by != 0) return kNoExpr;
+        ExprId term = kernel.integer(t.coefficient / by);
+        for (const ExprId factor : factors) term = kernel.binary(BinaryOp::Mul, factor, term);
+        result = kernel.binary(BinaryOp::Add, result, term);
+    }
+    return simplify(kernel, result);
 }
 
 ExprId from_affine(Kernel& kernel, const Affine& affine) {

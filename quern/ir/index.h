@@ -78,6 +78,10 @@ Range range_of(const Kernel& kernel, const Affine& affine, const RangeOf& ranges
 bool proves_at_least(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges = {});
 bool proves_less(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges = {});
 
+/// The q of a = b * q, where q is a sum of products whatever the leaves are (n of n*m by m, 3 of
+/// 3*n by n). Finds it where b is one product; kNoExpr if b does not divide a, or b is 0.
+ExprId exact_quotient(Kernel& kernel, ExprId a, ExprId b);
+
 /// A loop: symbol = begin, begin + step, ... below end. No step is 1.
 struct LoopRange {
     SymbolId symbol = kNone;

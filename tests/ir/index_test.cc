@@ -58,6 +58,27 @@ TEST_F(Index, ProductsOfNamesAreExpandedAndOrdered) {
     EXPECT_EQ(simplify(k, mul(mul(N, i), M)), simplify(k, mul(M, mul(i, N))));
 }
 
+TEST_F(Index, AnExactQuotientTakesAFactorOutOfEveryTerm) {
+    EXPECT_EQ(exact_quotient(k, mul(N, M), M), N);
+    EXPECT_EQ(exact_quotient(k, mul(mul(M, M), N), mul(N, M)), M);
+    EXPECT_EQ(exact_quotient(k, mul(c(6), N), mul(c(2), N)), c(3));
+    EXPECT_EQ(exact_quotient(k, add(mul(N, M), mul(c(2), M)), M), simplify(k, add(N, c(2))));
+    EXPECT_EQ(exact_quotient(k, add(mul(c(4), i), c(6)), c(2)),
+              simplify(k, add(mul(c(2), i), c(3))));
+    EXPECT_EQ(exact_quotient(k, M, c(1)), M);
+    EXPECT_EQ(exact_quotient(k, c(0), M), c(0));
+}
+
+TEST_F(Index, WhatIsLeftOverHasNoExactQuotient) {
+    EXPECT_EQ(exact_quotient(k, add(mul(N, M), c(1)), M), kNoExpr);
+    EXPECT_EQ(exact_quotient(k, mul(N, M), mul(M, M)), kNoExpr);
+    EXPECT_EQ(exact_quotient(k, mul(c(3), M), mul(c(2), M)), kNoExpr);
+    EXPECT_EQ(exact_quotient(k, N, M), kNoExpr);
+    EXPECT_EQ(exact_quotient(k, mul(N, M), add(M, c(1))), kNoExpr);
+    EXPECT_EQ(exact_quotient(k, M, c(0)), kNoExpr);
+    EXPECT_EQ(exact_quotient(k, c(INT64_MIN), c(-1)), kNoExpr);
+}
+
 TEST_F(Index, LongProductsStayAsTheyAreAndCommute) {
     ExprId a = i, b = j;
     for (std::uint32_t n = 0; n < 7; ++n) {
