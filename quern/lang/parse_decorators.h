@@ -126,7 +126,11 @@ constexpr void Parser::check_decorator(NodeId node, Word word) {
             const bool right = count == 2 && nodes_[first].kind == Kind::Name &&
                                nodes_[second].kind == Kind::NamedArg &&
                                space_.node_names[nodes_[second].first] == std::uint32_t(Word::Axis);
-            if (!right) return report(Code::E0313, place, 6);
+            // A name alone is right as far as it goes: what stands behind it is wrong.
+            const bool one_too_many = count > 2 && named == 1;
+            const NodeId wrong = one_too_many ? nodes_[second].next : second;
+            const bool behind = second >= 0 && nodes_[first].kind == Kind::Name;
+            if (!right) return report(Code::E0313, behind ? nodes_[wrong].span : place, 6);
             if (!names_.is_operand(space_.node_names[first])) report(Code::E0411, place, 3);
             return;
         }

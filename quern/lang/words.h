@@ -136,6 +136,8 @@ inline constexpr WordInfo kWords[] = {
     {"bfloat16", 1, 1, true, true},
     {"float32", 1, 1, true, true},
     {"float64", 1, 1, true, true},
+    {"float8_e4m3", 1, 1, true, true},
+    {"float8_e5m2", 1, 1, true, true},
     {"i8", 1, 1, true, true},
     {"i16", 1, 1, true, true},
     {"i32", 1, 1, true, true},
@@ -148,6 +150,8 @@ inline constexpr WordInfo kWords[] = {
     {"bf16", 1, 1, true, true},
     {"f32", 1, 1, true, true},
     {"f64", 1, 1, true, true},
+    {"f8_e4m3", 1, 1, true, true},
+    {"f8_e5m2", 1, 1, true, true},
 };
 
 inline constexpr std::uint16_t kWordCount = sizeof(kWords) / sizeof(kWords[0]);
