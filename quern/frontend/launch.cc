@@ -175,7 +175,11 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
                               {.threads = interpreter_threads(), .progress = options.progress});
     if (failure) {
         lang::Diagnostics diagnostics(source);
-        diagnostics.add(failure->code, failure->span, failure->message);
+        std::string message = failure->message;
+        for (const auto& [span, reason] : prepared->lowered.reasons) {
+            if (failure->code == lang::Code::E0620 && failure->span == span) message = reason;
+        }
+        diagnostics.add(failure->code, failure->span, std::move(message));
         diagnostics.raise();
     }
     return out.flat ? result.reshape(operands[0].shape()) : result;

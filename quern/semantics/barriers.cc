@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "quern/semantics/lowering.h"
 
@@ -18,6 +19,9 @@ namespace {
 struct SharedUse {
     BufferId buffer = 0;
     bool writes = false;
+
+    /// As it is written, and with the variables of the iteration that it belongs to.
+    std::vector<ExprId> written;
     std::vector<ExprId> index;
     const ir::Stmt* loop = nullptr;
     Span span;
@@ -26,11 +30,15 @@ struct SharedUse {
 class Barriers {
 public:
     Barriers(ir::Kernel& kernel, lang::Diagnostics& diagnostics)
-        : kernel_(kernel), diagnostics_(diagnostics) {}
+        : kernel_(kernel), diagnostics_(diagnostics), symbols_(kernel.symbols.size()) {}
 
     void block(const std::vector<ir::Stmt>& body, bool diverges) {
         for (const ir::Stmt& s : body) statement(s, diverges);
     }
+
+    ~Barriers() { kernel_.symbols.resize(symbols_); }
+    Barriers(const Barriers&) = delete;
+    Barriers& operator=(const Barriers&) = delete;
 
 private:
     /// The same for every lane: no element and no var decides it.
@@ -61,7 +69,7 @@ private:
                 break;
             case StmtKind::Store:
                 if (kernel_.buffers[s.buffer].kind == ir::BufferKind::Shared) {
-                    use({s.buffer, true, s.indices, innermost(), s.span});
+                    use({s.buffer, true, s.indices, s.indices, innermost(), s.span});
                 }
                 break;
             case StmtKind::If: {
@@ -80,7 +88,10 @@ private:
                 const bool some = diverges || !uniform(s.value) || !uniform(s.end);
                 loops_.push_back(&s);
                 block(s.body, some);
-                if (!s.parallel) block(s.body, some);
+                if (!s.parallel) {
+                    at_earlier_iteration(s);
+                    block(s.body, some);
+                }
                 loops_.pop_back();
                 break;
             }
@@ -97,18 +108,79 @@ private:
         if (!exists(id)) return;
         const ir::Expr e = kernel_[id];
         if (e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Shared) {
-            SharedUse load{e.a, false, {}, innermost(), e.span};
+            SharedUse load{e.a, false, {}, {}, innermost(), e.span};
             for (int p = 0; p < e.count; ++p) load.index.push_back(kernel_.index_of(e, p));
+            load.written = load.index;
             use(std::move(load));
         }
         ir::for_each_child(kernel_, id, [&](ExprId child) { read(child); });
     }
 
-    /// Whether lanes that differ may touch one element. Outer loops are taken to be at one
-    /// iteration.
+    /// Lanes that are done with an iteration go on with the next one, so that what they did is at
+    /// another value of the loop's variable. The loop that they share out has no order.
+    void at_earlier_iteration(const ir::Stmt& loop) {
+        auto [earlier, fresh] = earlier_.emplace(loop.symbol, ir::kNoExpr);
+        if (fresh) {
+            earlier->second = kernel_.symbol(
+                kernel_.add_symbol(ir::SymbolKind::Loop, DType::Int64, "earlier", loop.span));
+        }
+        for (SharedUse& use : uses_) {
+            if (use.loop == &loop) continue;
+            for (ExprId& index : use.index) {
+                if (!ir::depends_on(kernel_, index, loop.symbol)) continue;
+                index = ir::substitute(kernel_, index, loop.symbol, earlier->second);
+            }
+        }
+    }
+
+    /// Whether the index tells the lanes of a loop apart whatever the loops around it do: their
+    /// part is a multiple of all that the lanes' part can be, or the other way round.
+    bool separates(ExprId index, const ir::Stmt& lanes) {
+        if (!kernel_.is_constant(lanes.value, 0) || !kernel_.is_constant(lanes.step, 1))
+            return false;
+        const ExprId lane = kernel_.symbol(lanes.symbol);
+        ir::Affine rest = ir::affine_of(kernel_, index);
+        rest.constant = 0;
+        ExprId stride = ir::kNoExpr;
+        for (std::size_t t = 0; t < rest.terms.size(); ++t) {
+            const ExprId atom = rest.terms[t].atom;
+            if (!ir::depends_on(kernel_, atom, lanes.symbol)) continue;
+            const ExprId factor = ir::exact_quotient(kernel_, atom, lane);
+            if (exists(stride) || !exists(factor) || rest.terms[t].coefficient < 1 ||
+                ir::depends_on(kernel_, factor, lanes.symbol)) {
+                return false;
+            }
+            stride =
+                ir::simplify(kernel_, kernel_.binary(ir::BinaryOp::Mul, factor,
+                                                     kernel_.integer(rest.terms[t].coefficient)));
+            rest.terms.erase(rest.terms.begin() + std::ptrdiff_t(t--));
+        }
+        if (!exists(stride)) return false;
+        const ExprId others = ir::from_affine(kernel_, rest);
+        const ExprId reach = kernel_.binary(ir::BinaryOp::Mul, stride, lanes.end);
+        if (exists(ir::exact_quotient(kernel_, others, reach))) return true;
+        if (kernel_.is_constant(reach)) {
+            std::int64_t divisor = 0;
+            for (const ir::Term& term : rest.terms) divisor = std::gcd(divisor, term.coefficient);
+            if (divisor > kernel_.integer_value(reach) - kernel_.integer_value(stride)) return true;
+        }
+        for (const ir::Stmt* loop : loops_) {
+            if (kernel_.symbol(loop->symbol) == others && kernel_.is_constant(loop->value, 0) &&
+                ir::proves_at_least(kernel_, stride, loop->end)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Whether lanes that differ may touch one element.
     bool meet(const SharedUse& a, const SharedUse& b) {
         const bool together = a.loop == b.loop;
         for (std::size_t p = 0; p < a.index.size(); ++p) {
+            if (together && a.loop && a.written[p] == b.written[p] && a.index[p] != b.index[p] &&
+                separates(b.written[p], *a.loop)) {
+                return false;
+            }
             const ir::Affine gap =
                 ir::affine_of(kernel_, kernel_.binary(ir::BinaryOp::Sub, b.index[p], a.index[p]));
             if (!gap.is_constant()) continue;
@@ -154,6 +226,8 @@ private:
     std::vector<SharedUse> uses_;
     std::vector<const ir::Stmt*> loops_;
     std::set<BufferId> reported_;
+    std::map<SymbolId, ExprId> earlier_;
+    std::size_t symbols_;
 };
 
 }  // namespace

@@ -119,15 +119,29 @@ private:
                 result.known += term.coefficient * *v;
                 continue;
             }
-            const ir::Expr& atom = kernel_[term.atom];
-            if (atom.kind != ExprKind::Dim || result.coefficient != 0) {
+            const auto [dim, factor] = multiple(term.atom);
+            if (factor == 0 || result.coefficient != 0 ||
+                __builtin_mul_overflow(term.coefficient, factor, &result.coefficient)) {
                 result.solvable = false;
                 return result;
             }
-            result.coefficient = term.coefficient;
-            result.dim = atom.a;
+            result.dim = dim;
         }
         return result;
+    }
+
+    /// A dim without a value, and by what known factors it is multiplied; 0 for anything else.
+    std::pair<std::uint32_t, std::int64_t> multiple(ExprId id) const {
+        const ir::Expr& e = kernel_[id];
+        if (e.kind == ExprKind::Dim) return {e.a, 1};
+        if (e.kind != ExprKind::Binary || static_cast<ir::BinaryOp>(e.op) != ir::BinaryOp::Mul) {
+            return {0, 0};
+        }
+        const auto a = value(ExprId{e.a}), b = value(ExprId{e.b});
+        if (!a && !b) return {0, 0};
+        auto [dim, factor] = multiple(ExprId{a ? e.b : e.a});
+        if (__builtin_mul_overflow(factor, a ? *a : *b, &factor)) factor = 0;
+        return {dim, factor};
     }
 
     bool solve_one(std::size_t c) {
@@ -216,33 +230,25 @@ void collect_dims(const ir::Kernel& kernel, const std::vector<ir::Stmt>& body,
     }
 }
 
-}  // namespace
-
-std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shapes,
-                            const Limits& limits, lang::Diagnostics& diagnostics) {
-    const ir::Kernel& kernel = lowered.kernel;
-    Solver solver(lowered, shapes, diagnostics);
-    if (!solver.solve()) return std::nullopt;
-    Binding& binding = solver.binding();
-
+/// Every dim that the CIR uses must have its value.
+void check_used(const ir::Kernel& kernel, const Binding& binding, lang::Diagnostics& diagnostics) {
     std::vector<bool> used(kernel.dims.size());
     collect_dims(kernel, kernel.body, used);
     for (const ir::Buffer& buffer : kernel.buffers) {
         for (const ExprId e : buffer.shape) collect_dims(kernel, e, used);
     }
     for (std::size_t d = 0; d < used.size(); ++d) {
-        if (binding.dims[d] != ir::kUnknown) continue;
-        if (used[d]) {
-            diagnostics
-                .add(Code::E0503, kernel.dims[d].span,
-                     fmt::format("dimension '{}' has no value", kernel.dims[d].name))
-                .help(fmt::format(
-                    "declare it with an operand's shape, or bind it: arg(\"{}\", value)",
-                    kernel.dims[d].name));
-        }
+        if (binding.dims[d] != ir::kUnknown || !used[d]) continue;
+        diagnostics
+            .add(Code::E0503, kernel.dims[d].span,
+                 fmt::format("dimension '{}' has no value", kernel.dims[d].name))
+            .help(fmt::format("declare it with an operand's shape, or bind it: arg(\"{}\", value)",
+                              kernel.dims[d].name));
     }
-    if (diagnostics.has_errors()) return std::nullopt;
+}
 
+void shape_output(const ir::Kernel& kernel, const Solver& solver, Binding& binding,
+                  lang::Diagnostics& diagnostics) {
     const ir::Buffer& out = kernel.buffers[kernel.output()];
     const lang::Span place = kernel.body.empty() ? out.span : kernel.body.front().span;
     for (const ExprId extent : out.shape) {
@@ -251,7 +257,7 @@ std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shape
             diagnostics.add(Code::E0506, place,
                             value ? fmt::format("an extent of 'out' is {}", *value)
                                   : std::string("an extent of 'out' is too large"));
-            return std::nullopt;
+            return;
         }
         binding.output.push_back(*value);
     }
@@ -262,33 +268,41 @@ std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shape
         diagnostics.add(
             Code::E0506, place,
             fmt::format("'out' of shape {} is too large", quern::to_string(binding.output)));
-        return std::nullopt;
     }
-    for (std::size_t b = kernel.operand_count + 1; b < kernel.buffers.size(); ++b) {
-        const ir::Buffer& buffer = kernel.buffers[b];
-        if (buffer.kind != ir::BufferKind::Shared) continue;
-        double bytes = static_cast<double>(size_of(buffer.dtype));
-        for (const ExprId extent : buffer.shape) {
-            bytes *=
-                static_cast<double>(std::max<std::int64_t>(solver.value(extent).value_or(0), 0));
-        }
-        if (binding.shared_bytes + bytes > static_cast<double>(limits.shared_bytes)) {
-            diagnostics.add(Code::E0610, buffer.span,
-                            fmt::format("shared variables need {} bytes, the device has {}",
-                                        binding.shared_bytes + bytes, limits.shared_bytes));
-            return std::nullopt;
-        }
-        binding.shared_bytes += static_cast<std::int64_t>(bytes);
+}
+
+/// A slice that begins where nothing is has no lane at any point.
+void check_slices(const Lowered& lowered, const Solver& solver, std::span<const Shape> shapes,
+                  lang::Diagnostics& diagnostics) {
+    for (const SliceStart& slice : lowered.slices) {
+        const auto start = solver.value(slice.start);
+        const std::int64_t extent = shapes[slice.operand][std::size_t(slice.axis)];
+        if (!start || (*start >= 0 && *start < extent + !slice.has_stop)) continue;
+        if (*start == 0) continue;
+        diagnostics.add(Code::E0507, slice.span,
+                        fmt::format("expected a slice that begins within axis {} of '{}', which "
+                                    "has {} element{}, got {}",
+                                    slice.axis, lowered.kernel.buffers[slice.operand].name, extent,
+                                    extent == 1 ? "" : "s", *start));
     }
-    if (exists(lowered.shared_hint.bytes)) {
-        const auto hint = solver.value(lowered.shared_hint.bytes);
-        if (hint && *hint != binding.shared_bytes) {
-            diagnostics.add(*hint < binding.shared_bytes ? Code::E0312 : Code::W0706,
-                            lowered.shared_hint.span,
-                            fmt::format("@shared says {} bytes, the shared variables take {}",
-                                        *hint, binding.shared_bytes));
-        }
-    }
+}
+
+}  // namespace
+
+std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shapes,
+                            const Limits& limits, lang::Diagnostics& diagnostics) {
+    const ir::Kernel& kernel = lowered.kernel;
+    Solver solver(lowered, shapes, diagnostics);
+    if (!solver.solve()) return std::nullopt;
+    Binding& binding = solver.binding();
+    check_used(kernel, binding, diagnostics);
+    if (diagnostics.has_errors()) return std::nullopt;
+    check_slices(lowered, solver, shapes, diagnostics);
+    shape_output(kernel, solver, binding, diagnostics);
+    if (diagnostics.has_errors()) return std::nullopt;
+    const ir::Environment environment = solver.environment();
+    check_shared(lowered, &environment, limits, diagnostics);
+    binding.shared_bytes = shared_bytes(kernel, environment).value_or(0);
     if (diagnostics.has_errors()) return std::nullopt;
     for (std::int64_t& d : binding.dims) {
         if (d == ir::kUnknown) d = 0;

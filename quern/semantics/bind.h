@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "quern/ir/index.h"
 #include "quern/semantics/request.h"
 #include "quern/tensor.h"
 
@@ -28,6 +29,15 @@ struct Binding {
 /// every rule. What disagrees goes to `diagnostics` with both places.
 std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shapes,
                             const Limits& limits, lang::Diagnostics& diagnostics);
+
+/// What all shared variables take together; none if an extent has no value.
+std::optional<std::int64_t> shared_bytes(const ir::Kernel& kernel,
+                                         const ir::Environment& environment);
+
+/// Reports shared variables that the device has no room for, or that @shared states wrongly:
+/// without shapes what the text alone decides, with them the rest.
+void check_shared(const Lowered& lowered, const ir::Environment* shapes, const Limits& limits,
+                  lang::Diagnostics& diagnostics);
 
 /// "axis 1 of 'A'", "3*hidden": one side of a constraint in words.
 std::string describe(const ir::Kernel& kernel, ir::ExprId id);

@@ -21,7 +21,8 @@ void Lowering::check_bounds() {
                 std::any_of(access.loops.begin(), access.loops.end(), [&](const LoopScope& loop) {
                     return loop.from_zero && kernel_.symbol(loop.range.symbol) == access.index[p];
                 });
-            if (bare) continue;
+            const ExprId run = run_of(access.index[p], access.loops);
+            if (bare || (exists(run) && !kernel_.is_constant(run))) continue;
             const std::string& name = kernel_.buffers[access.buffer].name;
             const ExprId low = over_loops(access.index[p], access.loops, false);
             const ExprId high = over_loops(access.index[p], access.loops, true);
@@ -51,84 +52,106 @@ void Lowering::check_bounds() {
     }
 }
 
-namespace {
+std::optional<bool> Lowering::covers_axis(const Access& store, std::size_t p, ExprId extent,
+                                          bool single, Coverage& coverage) {
+    const ExprId index = store.index[p], length = store.slice_length[p];
+    const ir::Affine form = ir::affine_of(kernel_, index);
+    if (exists(length) && kernel_.is_constant(index, 0) && length == extent) return true;
+    if (form.is_constant() && !exists(length)) {
+        if (kernel_.is_constant(extent, 1)) return true;
+        if (!coverage.whole || !kernel_.is_constant(extent)) return std::nullopt;
+        coverage.whole = false;
+        coverage.group = {p, kernel_.integer_value(extent), true};
+        coverage.residue = form.constant;
+        return true;
+    }
+    const LoopScope* loop = nullptr;
+    std::int64_t coefficient = 0;
+    for (const ir::Term& term : form.terms) {
+        for (const LoopScope& candidate : store.loops) {
+            if (kernel_.symbol(candidate.range.symbol) != term.atom) continue;
+            if (loop) return std::nullopt;
+            loop = &candidate;
+            coefficient = term.coefficient;
+        }
+    }
+    if (!loop) return false;
+    if (!coverage.loops.insert(loop->range.symbol).second) return std::nullopt;
+    const ExprId low = over_loops(index, store.loops, false);
+    const ExprId high = over_loops(index, store.loops, true);
+    if (!exists(low) || !exists(high)) return std::nullopt;
+    const bool from_zero = kernel_.is_constant(low, 0);
+    const auto holds = [](bool condition) {
+        return condition ? std::optional(true) : std::nullopt;
+    };
+    if (exists(length)) {
+        const bool gapless =
+            length == loop->range.step ||
+            (kernel_.is_constant(length) && kernel_.is_constant(loop->range.step) &&
+             kernel_.integer_value(length) >= kernel_.integer_value(loop->range.step));
+        return holds(coefficient == 1 && from_zero && gapless);
+    }
+    if (!kernel_.is_constant(loop->range.step, 1)) return std::nullopt;
+    if (coefficient == 1 || coefficient == -1) {
+        const ExprId end = simplify(kernel_.binary(BinaryOp::Add, high, one()));
+        return holds(from_zero && (single || store.index.size() == 1 || end == extent));
+    }
+    const bool strided = coverage.whole && loop->from_zero && coefficient > 1 &&
+                         form.terms.size() == 1 && form.constant >= 0 &&
+                         form.constant < coefficient;
+    coverage.whole = false;
+    coverage.group = {p, coefficient, false};
+    coverage.residue = form.constant;
+    return holds(strided);
+}
 
-/// What one store writes: all of `out`, or, along one axis, the elements `residue` modulo `modulus`
-/// (or the single one, where it is stored at a constant).
-struct Coverage {
-    bool whole = false;
-    std::tuple<std::size_t, std::int64_t, bool> group;
-    std::int64_t residue = 0;
-};
+bool Lowering::covers_digits(const Access& store, const std::vector<ExprId>& digits,
+                             const std::set<SymbolId>& bare) {
+    // Digits that tell every value of a loop apart reach as many elements as it has iterations.
+    std::map<ExprId, ExprId> products;
+    for (const ExprId index : digits) {
+        const ExprId run = run_of(index, store.loops);
+        if (!exists(run)) return false;
+        const auto form = kernel_[index];
+        const ExprId inner =
+            static_cast<BinaryOp>(form.op) == BinaryOp::Rem ? ExprId{form.a} : index;
+        const auto [it, fresh] = products.emplace(quotient_of(inner).first, run);
+        if (!fresh) it->second = simplify(kernel_.binary(BinaryOp::Mul, it->second, run));
+    }
+    return std::all_of(products.begin(), products.end(), [&](const auto& product) {
+        const ir::Expr& number = kernel_[product.first];
+        const bool alone = number.kind == ir::ExprKind::Symbol && !bare.count(number.a);
+        return alone && product.second == run_of(product.first, store.loops) &&
+               digits_tell(digits, product.first, one());
+    });
+}
 
-}  // namespace
+std::optional<Coverage> Lowering::covers(const Access& store, bool single) {
+    const std::vector<ExprId>& shape = kernel_.buffers[kernel_.output()].shape;
+    Coverage coverage;
+    std::vector<ExprId> digits;
+    for (std::size_t p = 0; p < store.index.size(); ++p) {
+        const auto found = covers_axis(store, p, shape[p], single, coverage);
+        if (!found) return std::nullopt;
+        if (*found) continue;
+        if (exists(store.slice_length[p]) || !single) return std::nullopt;
+        digits.push_back(store.index[p]);
+    }
+    if (!digits.empty() && !covers_digits(store, digits, coverage.loops)) return std::nullopt;
+    return coverage;
+}
 
 void Lowering::check_coverage() {
     if (is_reduce_) return;
-    const std::vector<ExprId>& shape = kernel_.buffers[kernel_.output()].shape;
     const auto stores = std::count_if(accesses_.begin(), accesses_.end(),
                                       [](const Access& access) { return access.is_store; });
-    const auto covers = [&](const Access& store) -> std::optional<Coverage> {
-        Coverage result;
-        result.whole = true;
-        std::set<ExprId> used;
-        for (std::size_t p = 0; p < store.index.size(); ++p) {
-            const ir::Affine form = ir::affine_of(kernel_, store.index[p]);
-            if (form.is_constant() && !exists(store.slice_length[p])) {
-                if (kernel_.is_constant(shape[p], 1)) continue;
-                if (!result.whole || !kernel_.is_constant(shape[p])) return std::nullopt;
-                result = {false, {p, kernel_.integer_value(shape[p]), true}, form.constant};
-                continue;
-            }
-            if (kernel_.is_constant(store.index[p], 0) && store.slice_length[p] == shape[p])
-                continue;
-            const LoopScope* loop = nullptr;
-            std::int64_t coefficient = 0;
-            for (const ir::Term& term : form.terms) {
-                for (const LoopScope& candidate : store.loops) {
-                    if (kernel_.symbol(candidate.range.symbol) != term.atom) continue;
-                    if (loop) return std::nullopt;
-                    loop = &candidate;
-                    coefficient = term.coefficient;
-                }
-            }
-            if (!loop || !used.insert(kernel_.symbol(loop->range.symbol)).second)
-                return std::nullopt;
-            const ExprId low = over_loops(store.index[p], store.loops, false);
-            const ExprId high = over_loops(store.index[p], store.loops, true);
-            if (!exists(low) || !exists(high)) return std::nullopt;
-            const bool from_zero = kernel_.is_constant(low, 0);
-            if (exists(store.slice_length[p])) {
-                const bool gapless = store.slice_length[p] == loop->range.step ||
-                                     (kernel_.is_constant(store.slice_length[p]) &&
-                                      kernel_.is_constant(loop->range.step) &&
-                                      kernel_.integer_value(store.slice_length[p]) >=
-                                          kernel_.integer_value(loop->range.step));
-                if (coefficient != 1 || !from_zero || !gapless) return std::nullopt;
-                continue;
-            }
-            if (!kernel_.is_constant(loop->range.step, 1)) return std::nullopt;
-            if (coefficient == 1 || coefficient == -1) {
-                const ExprId end = simplify(kernel_.binary(BinaryOp::Add, high, one()));
-                const bool reaches = stores == 1 || store.index.size() == 1 || end == shape[p];
-                if (!from_zero || !reaches) return std::nullopt;
-                continue;
-            }
-            const bool strided = result.whole && loop->from_zero && coefficient > 1 &&
-                                 form.terms.size() == 1 && form.constant >= 0 &&
-                                 form.constant < coefficient;
-            if (!strided) return std::nullopt;
-            result = {false, {p, coefficient, false}, form.constant};
-        }
-        return result;
-    };
     Span place;
     std::map<std::tuple<std::size_t, std::int64_t, bool>, std::set<std::int64_t>> residues;
     for (const Access& store : accesses_) {
         if (!store.is_store) continue;
         place = store.span;
         if (store.conditions > 0) continue;
-        const auto found = covers(store);
+        const auto found = covers(store, stores == 1);
         if (!found) continue;
         if (found->whole) return;
         auto& seen = residues[found->group];
@@ -148,12 +171,19 @@ void Lowering::check_steps() {
                            steps_[i].first))
             .note_at(place, "stated here");
     }
+    for (std::size_t i = steps_.size(); i < tile_order_.size(); ++i) {
+        const auto& [name, place] = tile_order_[i];
+        if (occurs(tree_, body_, name)) continue;
+        report(Code::E0311, place,
+               fmt::format("@tile states {} steps, the body has {} loop{} with a step",
+                           tile_order_.size(), steps_.size(), steps_.size() == 1 ? "" : "s"))
+            .help(fmt::format("leave '{}' out, or use it in the body", name));
+    }
 }
 
-void Lowering::check_broadcast() {
-    if (broadcast_ < 0) return;
-    const NodeId operand_node = tree_.child(broadcast_, 1);
-    NodeId axis_node = tree_.child(broadcast_, 2);
+void Lowering::check_broadcast(NodeId decorator) {
+    const NodeId operand_node = tree_.child(decorator, 1);
+    NodeId axis_node = tree_.child(decorator, 2);
     if (operand_node < 0 || axis_node < 0) return;
     if (tree_[axis_node].kind == Kind::NamedArg) axis_node = tree_.child(axis_node, 1);
     const std::string name = compact_text(tree_, operand_node);
@@ -175,6 +205,12 @@ void Lowering::check_broadcast() {
         report(Code::E0505, span_of(operand_node),
                fmt::format("expected '{}' of rank 1, got rank {}", name,
                            kernel_.buffers[operand].shape.size()));
+        return;
+    }
+    if (!occurs(tree_, body_, name)) {
+        report(Code::E0505, span_of(operand_node),
+               fmt::format("expected '{}' along axis {} of 'out', the body does not use it", name,
+                           axis));
         return;
     }
     for (const Access& store : accesses_) {

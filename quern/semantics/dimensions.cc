@@ -54,6 +54,7 @@ ExprId Lowering::extent_expression(NodeId id, bool may_be_opaque) {
         }
         const ExprId opaque = dim_named(compact_text(tree_, id), span_of(id));
         require(expr, opaque, Rule::Declared, Code::E0501, span_of(id));
+        opaque_[kernel_[opaque].a] = expr;
         return opaque;
     }
     return expr;
@@ -89,6 +90,12 @@ void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span sp
     }
     if (is_guarded) return;
     if (kernel_.is_constant(index)) return;
+    if (kernel_[index].kind == ExprKind::Binary) {
+        const ExprId run = run_of(index, loops_);
+        if (exists(run) && contains(kernel_, run, ExprKind::Dim)) {
+            return require(run, extent, Rule::BareIndex, Code::E0501, span);
+        }
+    }
     const ir::Affine form =
         is_leaf(index) ? ir::Affine{0, {{index, 1}}} : ir::affine_of(kernel_, index);
     if (form.terms.size() != 1) return;
@@ -111,6 +118,52 @@ void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span sp
     }
 }
 
+ExprId Lowering::run_of(ExprId index, const std::vector<LoopScope>& loops) {
+    const ir::Expr e = kernel_[index];
+    if (e.kind == ExprKind::Symbol) {
+        for (const LoopScope& loop : loops) {
+            if (loop.range.symbol != e.a || !loop.from_zero || !is_fixed(kernel_, loop.range.end) ||
+                !kernel_.is_constant(loop.range.step, 1)) {
+                continue;
+            }
+            const ir::Expr& end = kernel_[loop.range.end];
+            const auto opaque = end.kind == ExprKind::Dim ? opaque_.find(end.a) : opaque_.end();
+            return opaque == opaque_.end() ? loop.range.end : opaque->second;
+        }
+        return ir::kNoExpr;
+    }
+    if (e.kind != ExprKind::Binary) return ir::kNoExpr;
+    const auto op = static_cast<BinaryOp>(e.op);
+    if (op != BinaryOp::Div && op != BinaryOp::FloorDiv && op != BinaryOp::Rem) return ir::kNoExpr;
+    const ExprId divisor{e.b}, whole = run_of(ExprId{e.a}, loops);
+    if (!exists(whole) || !is_fixed(kernel_, divisor)) return ir::kNoExpr;
+    const ExprId quotient = ir::exact_quotient(kernel_, whole, divisor);
+    return exists(quotient) && op == BinaryOp::Rem ? divisor : quotient;
+}
+
+void Lowering::bind_slice(const Slice& slice) {
+    const ExprId extent = kernel_.extent(slice.operand, std::uint32_t(slice.axis));
+    for (const LoopScope& loop : loops_) {
+        const ExprId symbol = kernel_.symbol(loop.range.symbol);
+        const ExprId next = simplify(kernel_.binary(BinaryOp::Add, symbol, loop.range.step));
+        if (slice.start == symbol && slice.stop == next && loop.from_zero) {
+            require(loop.range.end, extent, Rule::Slice, Code::E0501, slice.span);
+        }
+    }
+    if (is_fixed(kernel_, slice.start) && guarded_ == 0) slices_.push_back(slice);
+}
+
+std::optional<ir::Term> Lowering::stop_term(const Slice& slice, std::uint32_t dim) {
+    if (!slice.has_stop || !is_fixed(kernel_, slice.stop)) return std::nullopt;
+    const ExprId atom = kernel_.dim(dim);
+    const auto below = ir::reachable(kernel_, slice.start);
+    if (std::find(below.begin(), below.end(), atom) != below.end()) return std::nullopt;
+    for (const ir::Term& term : ir::affine_of(kernel_, slice.stop).terms) {
+        if (term.atom == atom && term.coefficient > 0) return term;
+    }
+    return std::nullopt;
+}
+
 void Lowering::bind_strided() {
     for (const auto& [key, group] : strided_) {
         const auto& [operand, axis, symbol, stride] = key;
@@ -122,20 +175,40 @@ void Lowering::bind_strided() {
     }
 }
 
-bool Lowering::is_bound(std::uint32_t dim) const {
-    const ExprId atom = const_cast<ir::Kernel&>(kernel_).dim(dim);
-    for (const ir::Constraint& c : kernel_.constraints) {
-        bool linear = false, opaque = false;
-        for (const ExprId side : {c.left, c.right}) {
-            for (const ir::Term& term : ir::linear(kernel_, side).terms) {
-                linear = linear || term.atom == atom;
-                opaque = opaque ||
-                         (c.rule == Rule::Declared && kernel_[term.atom].kind == ExprKind::Binary);
+std::set<std::uint32_t> Lowering::dims_of(ExprId id) const {
+    std::set<std::uint32_t> dims;
+    for (const ExprId each : ir::reachable(kernel_, id)) {
+        if (kernel_[each].kind == ExprKind::Dim) dims.insert(kernel_[each].a);
+    }
+    return dims;
+}
+
+bool Lowering::is_multiple_of(ExprId id, std::uint32_t dim) const {
+    const ir::Expr& e = kernel_[id];
+    if (e.kind == ExprKind::Dim) return e.a == dim;
+    return e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Mul &&
+           (is_multiple_of(ExprId{e.a}, dim) || is_multiple_of(ExprId{e.b}, dim));
+}
+
+std::set<std::uint32_t> Lowering::bound_dims() const {
+    // As binding solves: a constraint gives the one dim that is left in it.
+    std::set<std::uint32_t> bound;
+    for (bool progress = true; progress;) {
+        progress = false;
+        for (const ir::Constraint& c : kernel_.constraints) {
+            std::set<std::uint32_t> unknown = dims_of(c.left);
+            unknown.merge(dims_of(c.right));
+            std::erase_if(unknown, [&](std::uint32_t dim) { return bound.count(dim) > 0; });
+            if (unknown.size() != 1) continue;
+            for (const ExprId side : {c.left, c.right}) {
+                for (const ir::Term& term : ir::linear(kernel_, side).terms) {
+                    if (!is_multiple_of(term.atom, *unknown.begin())) continue;
+                    progress = bound.insert(*unknown.begin()).second || progress;
+                }
             }
         }
-        if (linear && !opaque) return true;
     }
-    return false;
+    return bound;
 }
 
 ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {
@@ -162,48 +235,80 @@ ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bo
     return bound;
 }
 
+void Lowering::add_range(Answers& answers, std::uint32_t dim, std::int64_t factor, ExprId room,
+                         Span span) {
+    // factor * dim <= room
+    const ExprId largest =
+        simplify(kernel_.binary(BinaryOp::FloorDiv, room, kernel_.integer(factor)));
+    const auto [it, fresh] = answers.emplace(dim, std::make_pair(largest, span));
+    if (!fresh) it->second.first = minimum(it->second.first, largest);
+}
+
+void Lowering::range_of_read(const Access& access, const LoopScope& loop, Answers& answers) {
+    const std::uint32_t dim = kernel_[loop.range.end].a;
+    const ExprId symbol = kernel_.symbol(loop.range.symbol);
+    for (std::size_t p = 0; p < access.index.size(); ++p) {
+        if (exists(access.slice_length[p])) continue;
+        const ir::Affine form = ir::affine_of(kernel_, access.index[p]);
+        const auto term = std::find_if(form.terms.begin(), form.terms.end(),
+                                       [&](const ir::Term& t) { return t.atom == symbol; });
+        if (term == form.terms.end() || term->coefficient <= 0) continue;
+        const std::int64_t factor = term->coefficient;
+        const ExprId rest = simplify(
+            kernel_.binary(BinaryOp::Sub, access.index[p],
+                           kernel_.binary(BinaryOp::Mul, kernel_.integer(factor), symbol)));
+        const ExprId most = over_loops(rest, access.loops, true);
+        if (!exists(most) || contains(kernel_, most, ExprKind::Load)) continue;
+        // factor * (dim - 1) + most <= extent - 1
+        const ExprId room =
+            kernel_.binary(BinaryOp::Sub, kernel_.extent(access.buffer, std::uint32_t(p)),
+                           kernel_.binary(BinaryOp::Add, most, kernel_.integer(1 - factor)));
+        add_range(answers, dim, factor, room, access.index_spans[p]);
+    }
+}
+
 void Lowering::bind_ranges() {
-    std::map<std::uint32_t, std::pair<ExprId, Span>> found;
+    Answers answers;
     std::map<std::uint32_t, Span> wanted;
+    const std::set<std::uint32_t> bound = bound_dims();
     for (const Access& access : accesses_) {
         for (const LoopScope& loop : access.loops) {
             const ir::Expr end = kernel_[loop.range.end];
-            if (end.kind != ExprKind::Dim || is_bound(end.a)) continue;
+            if (end.kind != ExprKind::Dim || bound.count(end.a)) continue;
             wanted.emplace(end.a, end.span);
-            if (access.is_store || access.guarded) continue;
-            const std::uint32_t dim = end.a;
-            for (std::size_t p = 0; p < access.index.size(); ++p) {
-                if (exists(access.slice_length[p])) continue;
-                const ExprId symbol = kernel_.symbol(loop.range.symbol);
-                const ir::Affine form = ir::affine_of(kernel_, access.index[p]);
-                const auto term = std::find_if(form.terms.begin(), form.terms.end(),
-                                               [&](const ir::Term& t) { return t.atom == symbol; });
-                if (term == form.terms.end() || term->coefficient <= 0) continue;
-                const ExprId factor = kernel_.integer(term->coefficient);
-                const ExprId rest = simplify(kernel_.binary(
-                    BinaryOp::Sub, access.index[p], kernel_.binary(BinaryOp::Mul, factor, symbol)));
-                const ExprId most = over_loops(rest, access.loops, true);
-                if (!exists(most) || contains(kernel_, most, ExprKind::Load)) continue;
-                // factor * (dim - 1) + most <= extent - 1
-                const ExprId room =
-                    kernel_.binary(BinaryOp::Sub, kernel_.extent(access.buffer, std::uint32_t(p)),
-                                   kernel_.binary(BinaryOp::Add, most, one()));
-                const ExprId largest = simplify(kernel_.binary(
-                    BinaryOp::Add, kernel_.binary(BinaryOp::FloorDiv, room, factor), one()));
-                const auto [it, fresh] =
-                    found.emplace(dim, std::make_pair(largest, access.index_spans[p]));
-                if (!fresh) it->second.first = minimum(it->second.first, largest);
-            }
+            if (!access.is_store && !access.guarded) range_of_read(access, loop, answers);
         }
     }
-    for (const auto& [dim, answer] : found) {
+    for (const Slice& slice : slices_) {
+        for (std::uint32_t dim = 0; dim < kernel_.dims.size(); ++dim) {
+            const auto term = bound.count(dim) ? std::nullopt : stop_term(slice, dim);
+            if (!term) continue;
+            const ExprId others = kernel_.binary(
+                BinaryOp::Sub, slice.stop,
+                kernel_.binary(BinaryOp::Mul, kernel_.integer(term->coefficient), term->atom));
+            const ExprId extent = kernel_.extent(slice.operand, std::uint32_t(slice.axis));
+            add_range(answers, dim, term->coefficient,
+                      kernel_.binary(BinaryOp::Sub, extent, others), slice.span);
+        }
+    }
+    for (const auto& [dim, answer] : answers) {
         require(kernel_.dim(dim), answer.first, Rule::Range, Code::E0501, answer.second);
     }
     bind_schema();
+    // A text without a caller may yet get the number.
+    if (request_.assume_scalars) return;
+    const std::set<std::uint32_t> now_bound = bound_dims();
     for (const auto& [dim, span] : wanted) {
-        // A text without a caller may yet get the number.
-        if (is_bound(dim) || request_.assume_scalars) continue;
-        const std::string name = kernel_.dims[dim].name;
+        if (now_bound.count(dim)) continue;
+        // Of an opaque extent that others of its dims have values: the first one without.
+        std::uint32_t wrong = dim;
+        if (const auto parts = opaque_.find(dim); parts != opaque_.end()) {
+            const std::set<std::uint32_t> all = dims_of(parts->second);
+            std::set<std::uint32_t> unbound = all;
+            std::erase_if(unbound, [&](std::uint32_t d) { return now_bound.count(d) > 0; });
+            if (!unbound.empty() && unbound.size() < all.size()) wrong = *unbound.begin();
+        }
+        const std::string name = kernel_.dims[wrong].name;
         report(Code::E0503, span, fmt::format("dimension '{}' has no value", name))
             .help(fmt::format("declare it with an operand's shape, compute(x: [{}]), or bind it: "
                               "arg(\"{}\", value)",
@@ -228,11 +333,6 @@ void Lowering::bind_schema() {
                                              kernel_.integer(2 * integer("padding")));
         const ExprId room = kernel_.binary(BinaryOp::Sub, padded, dim_named(window, {}));
         const std::int64_t stride = integer("stride");
-        if (stride < 1) {
-            report(Code::E0309, span_of(body_),
-                   fmt::format("expected a positive stride, got {}", stride));
-            return;
-        }
         const ExprId value = kernel_.binary(
             BinaryOp::Add, kernel_.binary(BinaryOp::FloorDiv, room, kernel_.integer(stride)),
             one());

@@ -93,6 +93,7 @@ Value Lowering::local_value(Local& local, Span span) {
                 Value value = make_scalar(kernel_.symbol(local.symbol, span), span);
                 value.nominal = type.nominal;
                 value.weak = type.weak;
+                value.lifted = type.lifted;
                 return value;
             }
             break;
@@ -103,8 +104,10 @@ Value Lowering::local_value(Local& local, Span span) {
     value.dtype = kernel_.buffers[local.buffer].dtype;
     value.nominal = value.dtype;
     if (local.declaration >= 0) {
-        value.nominal = var_types_[local.declaration].nominal;
-        value.weak = var_types_[local.declaration].weak;
+        const VarType& type = var_types_[local.declaration];
+        value.nominal = type.nominal;
+        value.weak = type.weak;
+        value.lifted = type.lifted;
     }
     value.span = span;
     auto tile = std::make_shared<Tile>();
@@ -180,18 +183,36 @@ Value Lowering::free_name(NodeId id) {
         return make_scalar(kernel_.integer(tile->second, span), span, true);
     }
     if (dim_names_.count(text)) return make_scalar(dim_named(text, span), span, true);
-    const auto number = numbers_.find(text);
-    const bool plain = tree_[id].kind == Kind::Name;
-    if (plain && text != "inf" && !not_dims_.count(text)) {
-        const bool integer =
-            number == numbers_.end() || std::holds_alternative<std::int64_t>(number->second);
-        if (integer && (extent_context_ || (guard_context_ && number == numbers_.end()))) {
-            if (!extent_context_) guard_names_.insert(text);
-            dim_names_.insert(text);
-            changed_ = true;
-            return make_scalar(dim_named(text, span), span, true);
-        }
+    const bool plain = tree_[id].kind == Kind::Name && text != "inf";
+    if (plain && is_new_dimension(text)) {
+        dim_names_.insert(text);
+        changed_ = true;
+        return make_scalar(dim_named(text, span), span, true);
     }
+    if (const auto value = host_number(text, plain && request_.assume_scalars, span)) return *value;
+    if (text == "inf") {
+        return make_scalar(
+            kernel_.floating(std::numeric_limits<double>::infinity(), DType::Float32, span), span,
+            true);
+    }
+    return undefined_name(text, tree_[id].kind == Kind::Name, span);
+}
+
+bool Lowering::is_new_dimension(const std::string& name) {
+    if (not_dims_.count(name)) return false;
+    const auto number = numbers_.find(name);
+    if (number != numbers_.end()) {
+        return extent_context_ && std::holds_alternative<std::int64_t>(number->second);
+    }
+    if (extent_context_) return true;
+    if (!guard_context_ && !slice_context_) return false;
+    guard_names_.insert(name);
+    return true;
+}
+
+std::optional<Value> Lowering::host_number(const std::string& name, bool assumed, Span span) {
+    const auto number = numbers_.find(name);
+    if (number == numbers_.end() && !assumed) return std::nullopt;
     if (number != numbers_.end()) {
         if (const auto* i = std::get_if<std::int64_t>(&number->second)) {
             return make_scalar(kernel_.integer(*i, span), span, true);
@@ -200,23 +221,17 @@ Value Lowering::free_name(NodeId id) {
             return make_scalar(kernel_.boolean(*b, span), span);
         }
     }
-    if (number != numbers_.end() || (plain && text != "inf" && request_.assume_scalars)) {
-        std::uint32_t index = 0;
-        while (index < kernel_.scalars.size() && kernel_.scalars[index].name != text) ++index;
-        if (index == kernel_.scalars.size())
-            kernel_.scalars.push_back({text, DType::Float64, span});
-        return make_scalar(kernel_.cast(kernel_.scalar(index, span), DType::Float32, span), span,
-                           true);
-    }
-    if (text == "inf") {
-        return make_scalar(
-            kernel_.floating(std::numeric_limits<double>::infinity(), DType::Float32, span), span,
-            true);
-    }
+    std::uint32_t index = 0;
+    while (index < kernel_.scalars.size() && kernel_.scalars[index].name != name) ++index;
+    if (index == kernel_.scalars.size()) kernel_.scalars.push_back({name, DType::Float64, span});
+    return make_scalar(kernel_.cast(kernel_.scalar(index, span), DType::Float32, span), span, true);
+}
+
+Value Lowering::undefined_name(const std::string& name, bool bindable, Span span) {
     auto entry = report(
         Code::E0411, span,
         fmt::format("undefined name '{}': not an operand, loop variable, dimension or bound value",
-                    text));
+                    name));
     std::vector<std::string> known = operand_names_;
     for (const auto& scope : scopes_) {
         for (const Local& local : scope) known.push_back(local.name);
@@ -224,14 +239,14 @@ Value Lowering::free_name(NodeId id) {
     if (!operand_names_.empty()) {
         entry.note(fmt::format("the operands are {}", fmt::join(operand_names_, ", ")));
     }
-    if (const auto mend = lang::mend_of_path(text); !mend.empty()) {
+    if (const auto mend = lang::mend_of_path(name); !mend.empty()) {
         entry.help(std::string(mend));
-    } else if (const auto close = lang::nearest(text, known); !close.empty()) {
+    } else if (const auto close = lang::nearest(name, known); !close.empty()) {
         entry.help(fmt::format("did you mean '{}'?", close[0]));
     }
-    if (plain) {
+    if (bindable) {
         entry.help(fmt::format("bind it: arg(\"{}\", value) in C++, --arg {}=VALUE for a script",
-                               text, text));
+                               name, name));
     }
     return poison(span);
 }
@@ -311,6 +326,7 @@ Value Lowering::arithmetic(BinaryOp op, Value a, Value b, Span span) {
     Value result = elementwise2(
         a, b, a.dtype, nominal, weak, span,
         [this, op, span](ExprId x, ExprId y) { return kernel_.binary(op, x, y, span); });
+    result.lifted = a.lifted;
     return result;
 }
 
@@ -404,260 +420,6 @@ Value Lowering::logical(NodeId id) {
     choice.body.push_back(std::move(assign));
     block_->push_back(std::move(choice));
     return make_scalar(kernel_.symbol(symbol, span), span);
-}
-
-void Lowering::uses_to_rename(NodeId id, std::string_view name, const Local& local,
-                              std::vector<Span>& uses) const {
-    const lang::Node& node = tree_[id];
-    const bool holds = node.span.begin <= local.span.begin && local.span.end() <= node.span.end();
-    if (node.span.end() <= local.span.begin) return;
-    for (NodeId c = node.first; c >= 0; c = tree_[c].next) {
-        const bool is_subscript = node.kind == Kind::Index && c != node.first;
-        if (tree_[c].kind != Kind::Name || tree_.text_of(c) != name) {
-            uses_to_rename(c, name, local, uses);
-        } else if (!is_subscript && tree_[c].span.begin > local.span.begin) {
-            uses.push_back(tree_[c].span);
-        }
-    }
-    // Behind the block that holds the declaration the name means something else again.
-    if (holds && node.kind == Kind::Block) {
-        std::erase_if(uses, [&](const Span use) { return use.begin >= node.span.end(); });
-    }
-}
-
-Value Lowering::element_index(NodeId id) {
-    // A name in an index means the innermost integer of that name.
-    if (tree_[id].kind == Kind::Name) {
-        const std::string_view text = tree_.text_of(id);
-        Local* skipped = nullptr;
-        for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-            for (auto local = scope->rbegin(); local != scope->rend(); ++local) {
-                if (local->name != text) continue;
-                const Value value = local_value(*local, span_of(id));
-                if (value.poisoned) return value;
-                if (value.tile || is_floating(value.dtype) || value.dtype == DType::Bool) {
-                    if (!skipped) skipped = &*local;
-                    continue;
-                }
-                if (skipped) {
-                    auto entry = report(
-                        request_.pedantic ? Code::E0412 : Code::W0702, span_of(id),
-                        fmt::format(
-                            "as an index, '{}' is the integer of an outer block, not the nearer "
-                            "one of dtype {}",
-                            text, to_string(local_value(*skipped, {}).dtype)));
-                    entry.note_at(skipped->span, "the nearer one is declared here");
-                    entry.help(fmt::format("rename it: '{}_value'", text));
-                    const std::string renamed = fmt::format("{}_value", text);
-                    entry.fix(skipped->span, renamed);
-                    std::vector<Span> uses;
-                    uses_to_rename(body_, text, *skipped, uses);
-                    for (const Span use : uses) entry.fix(use, renamed);
-                }
-                return value;
-            }
-        }
-        if (skipped) {
-            report(Code::E0412, span_of(id),
-                   fmt::format("expected an integer as index, got {}",
-                               to_string(local_value(*skipped, {}).dtype)));
-            return poison(span_of(id));
-        }
-    }
-    Value value = scalar(id, "an index");
-    if (value.poisoned) return value;
-    if (is_floating(value.dtype) || value.dtype == DType::Bool) {
-        report(Code::E0412, span_of(id),
-               fmt::format("expected an integer as index, got {}", to_string(value.dtype)))
-            .help("convert it: i64(x)");
-        return poison(span_of(id));
-    }
-    return value;
-}
-
-Value Lowering::subscript(NodeId id) {
-    const NodeId object = tree_[id].first;
-    const Span span = span_of(id);
-    const std::string text = compact_text(tree_, object);
-    if (tree_[object].kind == Kind::Name) {
-        for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-            for (auto local = scope->rbegin(); local != scope->rend(); ++local) {
-                if (local->name != text) continue;
-                const Value value = local_value(*local, span_of(object));
-                return index_of(id, value, text, ir::kNone);
-            }
-        }
-    }
-    for (std::size_t i = 0; i < operand_names_.size(); ++i) {
-        if (operand_names_[i] == text) {
-            const auto kept = std::move(loops_);
-            loops_.clear();
-            const auto axes = std::move(axis_loops_);
-            axis_loops_.clear();
-            Value value = operand_value(std::uint32_t(i), span_of(object));
-            loops_ = kept;
-            axis_loops_ = axes;
-            return index_of(id, value, text, std::uint32_t(i));
-        }
-    }
-    if (text == "out") {
-        if (out_rank_ < 0) return poison(span);
-        Value value;
-        value.dtype = value.nominal = kernel_.buffers[kernel_.output()].dtype;
-        auto tile = std::make_shared<Tile>();
-        tile->axes.assign(std::size_t(out_rank_), Axis{one(), one()});
-        for (int p = 0; p < out_rank_ && p < int(out_shape_.size()); ++p) {
-            tile->axes[p] = {out_shape_[p], out_shape_[p]};
-        }
-        tile->direct = {kernel_.output()};
-        tile->at = [this, span](const std::vector<ExprId>& index) {
-            return kernel_.load(kernel_.output(), index, span);
-        };
-        value.tile = tile;
-        value.span = span_of(object);
-        return index_of(id, value, text, ir::kNone);
-    }
-    const Value value = expression(object);
-    if (value.poisoned) return value;
-    return index_of(id, value, text, ir::kNone);
-}
-
-Value Lowering::index_of(NodeId id, const Value& object, const std::string& object_name,
-                         std::uint32_t operand) {
-    const Span span = span_of(id);
-    if (object.poisoned) return object;
-    const int rank = object.tile ? static_cast<int>(object.tile->axes.size()) : 0;
-    int position = 0;
-    std::vector<ExprId> fixed(std::size_t(rank), ir::kNoExpr);
-    std::vector<ExprId> steps(std::size_t(rank), one());
-    std::vector<Axis> axes;
-    std::vector<int> free_positions;
-    Access access;
-    access.loops = loops_;
-    access.guarded = guarded_ > 0;
-    access.span = span;
-    bool bad = false, sliced = false, moving = false;
-    for (NodeId s = tree_[tree_[id].first].next; s >= 0; s = tree_[s].next, ++position) {
-        if (position >= rank) {
-            report(Code::E0403, span_of(s),
-                   fmt::format("'{}' has {} {}, got {} indices", object_name, rank,
-                               rank == 1 ? "axis" : "axes", tree_.child_count(id) - 1));
-            return poison(span);
-        }
-        const Axis& whole = object.tile->axes[std::size_t(position)];
-        if (tree_[s].kind != Kind::Slice) {
-            const Value index = element_index(s);
-            if (index.poisoned) {
-                bad = true;
-                continue;
-            }
-            const ExprId at = simplify(kernel_.cast(index.expr, DType::Int64));
-            fixed[std::size_t(position)] = at;
-            moving = moving || changes(at);
-            access.index.push_back(at);
-            access.slice_length.push_back(ir::kNoExpr);
-            access.index_spans.push_back(span_of(s));
-            if (operand != ir::kNone) bind_index(operand, position, at, span_of(s));
-            continue;
-        }
-        sliced = true;
-        has_tiles_ = true;
-        const NodeId begin = tree_[s].first, end = tree_[begin].next, step = tree_[end].next;
-        const bool has_begin = tree_[begin].kind != Kind::Empty;
-        ExprId start = zero(), stop = whole.extent;
-        if (has_begin) {
-            const Value v = element_index(begin);
-            bad = bad || v.poisoned;
-            if (!v.poisoned) start = kernel_.cast(v.expr, DType::Int64);
-        }
-        Axis axis = whole;
-        const bool has_end = tree_[end].kind != Kind::Empty;
-        if (has_end) {
-            const Value v = element_index(end);
-            bad = bad || v.poisoned;
-            if (!v.poisoned) stop = kernel_.cast(v.expr, DType::Int64);
-        }
-        if (step >= 0 && tree_[step].kind != Kind::Empty) {
-            report(Code::E0415, span_of(step), "a slice in a kernel has no step");
-            bad = true;
-        }
-        if (bad) continue;
-        const ExprId length = simplify(kernel_.binary(BinaryOp::Sub, stop, start, span_of(s)));
-        if (has_end && !kernel_.is_constant(length)) {
-            report(Code::E0415, span_of(s), "expected a slice of constant length")
-                .help("write v:v+64, with the same start on both sides");
-            bad = true;
-            continue;
-        }
-        if (!is_fixed(kernel_, length) ||
-            (kernel_.is_constant(length) && kernel_.integer_value(length) < 1)) {
-            report(Code::E0415, span_of(s),
-                   "expected a slice of at least one element, as many at every point");
-            bad = true;
-            continue;
-        }
-        if (has_begin || has_end) {
-            axis.capacity = length;
-            axis.extent =
-                has_end
-                    ? minimum(length, simplify(kernel_.binary(BinaryOp::Sub, whole.extent, start)))
-                    : length;
-        }
-        fixed[std::size_t(position)] = start;
-        moving = moving || changes(start);
-        free_positions.push_back(position);
-        axes.push_back(axis);
-        access.index.push_back(start);
-        access.slice_length.push_back(axis.capacity);
-        access.index_spans.push_back(span_of(s));
-        if (operand != ir::kNone && has_begin && has_end && tree_[begin].kind == Kind::Name) {
-            for (const LoopScope& loop : loops_) {
-                if (kernel_.symbol(loop.range.symbol) == start && loop.from_zero &&
-                    loop.range.step == length) {
-                    require(loop.range.end, kernel_.extent(operand, std::uint32_t(position)),
-                            ir::Rule::Slice, Code::E0501, span_of(s));
-                }
-            }
-        }
-    }
-    if (bad) return poison(span);
-    const bool partial = position < rank;
-    for (; position < rank; ++position) {
-        free_positions.push_back(position);
-        fixed[std::size_t(position)] = zero();
-        axes.push_back(object.tile->axes[std::size_t(position)]);
-    }
-    if (operand != ir::kNone || object_name == "out") {
-        access.buffer = operand != ir::kNone ? operand : kernel_.output();
-        accesses_.push_back(access);
-    }
-    Value result = object;
-    result.span = span;
-    result.is_row = partial && !sliced;
-    if (rank == 0) return result;
-    if (free_positions.empty()) {
-        result.tile = nullptr;
-        result.expr = object.tile->at(fixed);
-        result.is_row = false;
-        if (operand != ir::kNone) result.expr = kernel_.load(operand, fixed, span);
-        return result;
-    }
-    auto tile = std::make_shared<Tile>(*object.tile);
-    tile->axes = std::move(axes);
-    tile->shuffled.insert(tile->direct.begin(), tile->direct.end());
-    tile->direct.clear();
-    tile->is_view = operand != ir::kNone && !moving;
-    tile->at = [this, at = object.tile->at, fixed, free_positions,
-                span](const std::vector<ExprId>& index) {
-        std::vector<ExprId> own = fixed;
-        for (std::size_t p = 0; p < free_positions.size(); ++p) {
-            const std::size_t q = std::size_t(free_positions[p]);
-            own[q] = kernel_.binary(BinaryOp::Add, fixed[q], index[p], span);
-        }
-        return at(own);
-    };
-    result.tile = tile;
-    return result;
 }
 
 }  // namespace quern::semantics

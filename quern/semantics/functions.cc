@@ -127,6 +127,7 @@ Value Lowering::apply_unary(UnaryOp op, bool wants_float, Value a, Span span) {
     if (a.dtype == DType::Bool) a = convert(a, DType::Int64);
     Value result = elementwise(a, a.dtype, a.nominal, a.weak,
                                [this, op, span](ExprId x) { return kernel_.unary(op, x, span); });
+    result.lifted = a.lifted && !wants_float;
     result.span = span;
     return result;
 }
@@ -154,6 +155,15 @@ std::optional<Value> Lowering::unary_function(std::string_view name, Value a, Sp
     return result;
 }
 
+bool Lowering::refuse_storage(DType dtype, Span span) {
+    if (dtype != DType::Float8E4M3 && dtype != DType::Float8E5M2) return false;
+    report(Code::E0606, span,
+           fmt::format("expected a dtype that kernels compute with, got {}, which is for storage",
+                       to_string(dtype)))
+        .help("compute in float16 and convert the result: y.to(DType::...)");
+    return true;
+}
+
 Value Lowering::call(NodeId id) {
     const Span span = span_of(id);
     const NodeId callee = tree_[id].first;
@@ -165,6 +175,7 @@ Value Lowering::call(NodeId id) {
         const Value a = expression(arguments[0]);
         if (a.poisoned) return a;
         const DType to = *dtype;
+        if (refuse_storage(to, span_of(callee))) return poison(span);
         Value result = elementwise(a, to, to, false, [this, to, span](ExprId x) {
             if (is_floating(to)) warn_of_quotient(x);
             return kernel_.cast(x, to, span);
@@ -173,6 +184,7 @@ Value Lowering::call(NodeId id) {
             result = convert(a, to);
             result.weak = false;
         }
+        result.lifted = false;
         result.span = span;
         return result;
     }
@@ -182,6 +194,69 @@ Value Lowering::call(NodeId id) {
                                span);
     }
     return special(function, id, arguments);
+}
+
+Value Lowering::power(Value a, Value b, Span span) {
+    // A power of integers is one; beside a float they are floats.
+    if (is_floating(a.dtype) || is_floating(b.dtype)) {
+        for (Value* x : {&a, &b}) {
+            if (!is_floating(x->dtype) && !x->weak) *x = convert(*x, DType::Float32);
+        }
+        if (a.weak && !is_floating(a.dtype)) a = convert(a, DType::Float32);
+    }
+    return arithmetic(BinaryOp::Pow, a, b, span);
+}
+
+Value Lowering::select(const std::vector<NodeId>& arguments, Span span) {
+    Value c = expression(arguments[0]);
+    ++guarded_;
+    Value a = expression(arguments[1]), b = expression(arguments[2]);
+    --guarded_;
+    c = truth(c, arguments[0]);
+    if (a.poisoned || b.poisoned || c.poisoned) return poison(span);
+    DType nominal = a.nominal;
+    bool weak = false;
+    if (a.dtype == DType::Bool && b.dtype == DType::Bool) {
+        nominal = DType::Bool;
+    } else if (!unify(a, b, span, nominal, weak)) {
+        return poison(span);
+    }
+    if (!a.tile && !b.tile && !c.tile) {
+        Value result = make_scalar(kernel_.select(c.expr, a.expr, b.expr, span), span, weak);
+        result.nominal = nominal;
+        result.lifted = a.lifted;
+        return result;
+    }
+    // The condition meets the first side, and both the second: shapes join as for a sum.
+    const auto left = [](ExprId x, ExprId) { return x; };
+    const auto right = [](ExprId, ExprId x) { return x; };
+    const Value chosen = elementwise2(c, a, a.dtype, nominal, weak, span, right);
+    const Value shape = elementwise2(chosen, b, a.dtype, nominal, weak, span, left);
+    const Value conditions = elementwise2(c, shape, DType::Bool, DType::Bool, false, span, left);
+    const Value others = elementwise2(b, shape, a.dtype, nominal, weak, span, left);
+    Value result = shape;
+    auto tile = std::make_shared<Tile>(*shape.tile);
+    tile->at = [this, span, conditions, shape, others](const std::vector<ExprId>& i) {
+        return kernel_.select(conditions.tile->at(i), shape.tile->at(i), others.tile->at(i), span);
+    };
+    for (const Value& v : {conditions, others}) {
+        tile->direct.insert(v.tile->direct.begin(), v.tile->direct.end());
+        tile->shuffled.insert(v.tile->shuffled.begin(), v.tile->shuffled.end());
+    }
+    result.tile = tile;
+    return result;
+}
+
+Value Lowering::reduce_rows(BinaryOp op, const Value& a, std::string_view function, Span span) {
+    if (a.poisoned) return a;
+    if (!a.tile || a.tile->axes.empty()) {
+        report(Code::E0415, span, fmt::format("[{}] expected a tile, got a scalar", function));
+        return poison(span);
+    }
+    const int last = static_cast<int>(a.tile->axes.size()) - 1;
+    next_reduced_axes_ |= 1u << last;
+    if (last + 1 != out_rank_) axes_are_separable_ = false;
+    return reduce_tile(op, a, {last}, true, true, span);
 }
 
 Value Lowering::special(std::string_view function, NodeId id,
@@ -196,65 +271,19 @@ Value Lowering::special(std::string_view function, NodeId id,
         }
         return values;
     };
-    if (function == "max" || function == "min" || function == "pow") {
+    if (function == "max" || function == "min") {
         auto v = numbers();
-        if (v[0].poisoned || v[1].poisoned) return poison(span);
-        if (function == "pow") {
-            for (Value& x : v) {
-                if (!is_floating(x.dtype) && !x.weak) x = convert(x, DType::Float32);
-            }
-            if (v[0].weak && !is_floating(v[0].dtype)) v[0] = convert(v[0], DType::Float32);
-        }
-        const BinaryOp op = function == "max"   ? BinaryOp::Max
-                            : function == "min" ? BinaryOp::Min
-                                                : BinaryOp::Pow;
-        return arithmetic(op, v[0], v[1], span);
+        return arithmetic(function == "max" ? BinaryOp::Max : BinaryOp::Min, v[0], v[1], span);
+    }
+    if (function == "pow") {
+        auto v = numbers();
+        return v[0].poisoned || v[1].poisoned ? poison(span) : power(v[0], v[1], span);
     }
     if (function == "clamp") {
         auto v = numbers();
         return arithmetic(BinaryOp::Min, arithmetic(BinaryOp::Max, v[0], v[1], span), v[2], span);
     }
-    if (function == "select") {
-        Value c = expression(arguments[0]);
-        ++guarded_;
-        Value a = expression(arguments[1]), b = expression(arguments[2]);
-        --guarded_;
-        c = truth(c, arguments[0]);
-        if (a.poisoned || b.poisoned || c.poisoned) return poison(span);
-        DType nominal = a.nominal;
-        bool weak = false;
-        if (a.dtype == DType::Bool && b.dtype == DType::Bool) {
-            nominal = DType::Bool;
-        } else if (!unify(a, b, span, nominal, weak)) {
-            return poison(span);
-        }
-        if (!a.tile && !b.tile && !c.tile) {
-            Value result = make_scalar(kernel_.select(c.expr, a.expr, b.expr, span), span, weak);
-            result.nominal = nominal;
-            return result;
-        }
-        // The condition meets the first side, and both the second: shapes join as for a sum.
-        Value chosen =
-            elementwise2(c, a, a.dtype, nominal, weak, span, [](ExprId, ExprId x) { return x; });
-        const Value shape = elementwise2(chosen, b, a.dtype, nominal, weak, span,
-                                         [](ExprId x, ExprId) { return x; });
-        const Value conditions = elementwise2(c, shape, DType::Bool, DType::Bool, false, span,
-                                              [](ExprId x, ExprId) { return x; });
-        const Value others = elementwise2(b, shape, a.dtype, nominal, weak, span,
-                                          [](ExprId x, ExprId) { return x; });
-        Value result = shape;
-        auto tile = std::make_shared<Tile>(*shape.tile);
-        tile->at = [this, span, conditions, shape, others](const std::vector<ExprId>& i) {
-            return kernel_.select(conditions.tile->at(i), shape.tile->at(i), others.tile->at(i),
-                                  span);
-        };
-        for (const Value& v : {conditions, others}) {
-            tile->direct.insert(v.tile->direct.begin(), v.tile->direct.end());
-            tile->shuffled.insert(v.tile->shuffled.begin(), v.tile->shuffled.end());
-        }
-        result.tile = tile;
-        return result;
-    }
+    if (function == "select") return select(arguments, span);
     if (function == "dot") {
         const Value a = expression(arguments[0]), b = expression(arguments[1]);
         return dot(a, b, span);
@@ -262,17 +291,8 @@ Value Lowering::special(std::string_view function, NodeId id,
     if (function == "transpose") return transpose(expression(arguments[0]), span);
     if (function == "zeros") return zeros(arguments, span);
     if (function == "row_max" || function == "row_sum") {
-        const Value a = expression(arguments[0]);
-        if (a.poisoned) return a;
-        if (!a.tile || a.tile->axes.empty()) {
-            report(Code::E0415, span, fmt::format("[{}] expected a tile, got a scalar", function));
-            return poison(span);
-        }
-        const int last = static_cast<int>(a.tile->axes.size()) - 1;
-        next_reduced_axes_ |= 1u << last;
-        if (last + 1 != out_rank_) axes_are_separable_ = false;
-        return reduce_tile(function == "row_max" ? BinaryOp::Max : BinaryOp::Add, a, {last}, true,
-                           true, span);
+        const BinaryOp op = function == "row_max" ? BinaryOp::Max : BinaryOp::Add;
+        return reduce_rows(op, expression(arguments[0]), function, span);
     }
     if (function == "reduce") return reduce_call(id, arguments);
     if (function == "barrier") {

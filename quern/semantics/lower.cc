@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quern/semantics/bind.h"
 #include "quern/semantics/lowering.h"
 
 // From a Compute node to CIR: header and decorators, then rounds over the body until the types of
@@ -21,14 +22,6 @@ bool has_loop_or_yield(const lang::Tree& tree, NodeId id) {
     return false;
 }
 
-bool occurs(const lang::Tree& tree, NodeId id, std::string_view name) {
-    if (tree[id].kind == Kind::Name && tree.text_of(id) == name) return true;
-    for (NodeId c = tree[id].first; c >= 0; c = tree[c].next) {
-        if (occurs(tree, c, name)) return true;
-    }
-    return false;
-}
-
 }  // namespace
 
 std::string compact_text(const lang::Tree& tree, NodeId id) {
@@ -44,6 +37,15 @@ std::string compact_text(const lang::Tree& tree, NodeId id) {
         text += c;
     }
     return text;
+}
+
+bool occurs(const lang::Tree& tree, NodeId id, std::string_view name) {
+    const Kind kind = tree[id].kind;
+    if ((kind == Kind::Name || kind == Kind::Member) && compact_text(tree, id) == name) return true;
+    for (NodeId c = tree[id].first; c >= 0; c = tree[c].next) {
+        if (occurs(tree, c, name)) return true;
+    }
+    return false;
 }
 
 std::string operand_name(const lang::Tree& tree, NodeId operand) {
@@ -110,32 +112,48 @@ void Lowering::read_decorators(NodeId decorators) {
                 tile_order_.emplace_back(tile, span_of(a));
             }
         } else if (name == "broadcast") {
-            broadcast_ = d;
+            broadcasts_.push_back(d);
         } else if (name == "kernel" && !arguments.empty()) {
-            kernel_.kind = std::string(tree_.text_of(arguments[0]));
-            is_reduce_ = kernel_.kind == "reduce";
-            for (std::size_t i = 1; i < arguments.size(); ++i) {
-                const NodeId a = arguments[i];
-                if (tree_[a].kind == Kind::NamedArg) {
-                    const std::string key(tree_.text_of(tree_[a].first));
-                    const NodeId value = tree_.child(a, 1);
-                    if (is_reduce_ && key == "axis") {
-                        reduce_axis_ = value;
-                    } else if (!occurs(tree_, body_, key) &&
-                               !(kernel_.kind == "conv2d" &&
-                                 (key == "stride" || key == "padding"))) {
-                        report(Code::E0313, span_of(a),
-                               fmt::format("the body has no name '{}'", key));
-                    } else if (!numbers_.count(key)) {
-                        numbers_[key] = constant_of(value, key);
-                    }
-                } else if (is_reduce_ && reduce_op_.empty()) {
-                    reduce_op_ = std::string(tree_.text_of(a));
-                    is_arg_reduce_ = reduce_op_ == "argmin" || reduce_op_ == "argmax";
-                }
-            }
+            read_kind(arguments);
         }
     }
+}
+
+void Lowering::read_kind(const std::vector<NodeId>& arguments) {
+    kernel_.kind = std::string(tree_.text_of(arguments[0]));
+    kind_span_ = stride_span_ = span_of(arguments[0]);
+    is_reduce_ = kernel_.kind == "reduce";
+    for (std::size_t i = 1; i < arguments.size(); ++i) {
+        const NodeId a = arguments[i];
+        if (tree_[a].kind != Kind::NamedArg) {
+            if (!is_reduce_ || !reduce_op_.empty()) continue;
+            reduce_op_ = std::string(tree_.text_of(a));
+            is_arg_reduce_ = reduce_op_ == "argmin" || reduce_op_ == "argmax";
+            continue;
+        }
+        const std::string key(tree_.text_of(tree_[a].first));
+        const NodeId value = tree_.child(a, 1);
+        const bool of_conv2d = kernel_.kind == "conv2d" && (key == "stride" || key == "padding");
+        if (is_reduce_ && key == "axis") {
+            reduce_axis_ = value;
+        } else if (!of_conv2d && !occurs(tree_, body_, key)) {
+            report(Code::E0313, span_of(a), fmt::format("the body has no name '{}'", key));
+        } else if (!numbers_.count(key)) {
+            numbers_[key] = constant_of(value, key);
+            if (key == "stride") stride_span_ = span_of(value);
+        }
+    }
+}
+
+void Lowering::read_conv2d() {
+    for (const auto& [name, value] : {std::pair{"stride", 1}, std::pair{"padding", 0}}) {
+        if (numbers_.count(name)) continue;
+        numbers_[name] = std::int64_t(value);
+        defaults_.emplace_back(fmt::format("'{}' is {}", name, value));
+    }
+    const auto* stride = std::get_if<std::int64_t>(&numbers_["stride"]);
+    if (!stride || *stride > 0) return;
+    report(Code::E0309, stride_span_, fmt::format("expected a positive stride, got {}", *stride));
 }
 
 void Lowering::read_header() {
@@ -153,13 +171,7 @@ void Lowering::read_header() {
     const BlockScope scope(*this, ignored);
     read_decorators(tree_.child(request_.compute, 2));
     kernel_.name = kernel_.kind;
-    if (kernel_.kind == "conv2d") {
-        for (const auto& [name, value] : {std::pair{"stride", 1}, std::pair{"padding", 0}}) {
-            if (numbers_.count(name)) continue;
-            numbers_[name] = std::int64_t(value);
-            defaults_.emplace_back(fmt::format("'{}' is {}", name, value));
-        }
-    }
+    if (kernel_.kind == "conv2d") read_conv2d();
     is_loop_free_ = !is_reduce_ && !has_loop_or_yield(tree_, body_);
 
     // One loop over len reads operands of any rank by their row-major position.
@@ -220,6 +232,10 @@ void Lowering::begin_round() {
     accesses_.clear();
     strided_.clear();
     steps_.clear();
+    opaque_.clear();
+    slices_.clear();
+    result_.reasons.clear();
+    first_yield_ = {};
     tile_extents_.clear();
     out_candidates_.clear();
     has_tiles_ = has_shared_ = false;
@@ -297,10 +313,12 @@ void Lowering::round() {
 }
 
 bool Lowering::next_round() {
+    const std::set<std::uint32_t> bound = bound_dims();
     for (const std::string& name : guard_names_) {
         if (!dim_names_.count(name) || numbers_.count(name)) continue;
         const ir::Expr dim = kernel_[dim_named(name, {})];
-        if (is_bound(dim.a)) continue;
+        const auto sliced = [&](const Slice& slice) { return stop_term(slice, dim.a).has_value(); };
+        if (bound.count(dim.a) || std::any_of(slices_.begin(), slices_.end(), sliced)) continue;
         dim_names_.erase(name);
         not_dims_.insert(name);
         changed_ = true;
@@ -352,8 +370,7 @@ std::optional<Lowered> Lowering::run() {
         if (!next_round()) break;
     }
     if (!defaults_.empty()) {
-        report(Code::N0803, span_of(body_),
-               fmt::format("by default {}", fmt::join(defaults_, " and ")))
+        report(Code::N0803, kind_span_, fmt::format("by default {}", fmt::join(defaults_, " and ")))
             .help("the caller binds them, or the kernel: @kernel conv2d(stride=2, padding=1)");
     }
     if (diagnostics_.has_errors()) return std::nullopt;
@@ -362,7 +379,7 @@ std::optional<Lowered> Lowering::run() {
     check_bounds();
     check_races();
     check_steps();
-    check_broadcast();
+    for (const NodeId decorator : broadcasts_) check_broadcast(decorator);
     if (diagnostics_.has_errors()) return std::nullopt;
     mark_reductions();
     check_barriers();
@@ -373,8 +390,15 @@ std::optional<Lowered> Lowering::run() {
         result_.shared_hint = {extent_expression(shared_hint_, false), span_of(shared_hint_)};
     }
     if (diagnostics_.has_errors()) return std::nullopt;
+    for (const Slice& s : slices_) {
+        result_.slices.push_back({s.operand, s.axis, s.start, s.has_stop, s.span});
+    }
     name_extents();
-    kernel_.compact({&result_.shared_hint.bytes});
+    std::vector<ExprId*> roots{&result_.shared_hint.bytes};
+    for (SliceStart& slice : result_.slices) roots.push_back(&slice.start);
+    kernel_.compact(roots);
+    check_shared(result_, nullptr, limits_, diagnostics_);
+    if (diagnostics_.has_errors()) return std::nullopt;
     return std::move(result_);
 }
 

@@ -58,6 +58,9 @@ struct Value {
     /// the dtype of what it meets.
     bool weak = false;
 
+    /// A float only because a literal met integers: more integers may join.
+    bool lifted = false;
+
     /// Made by giving an operand too few indices: an argument, not something to compute with.
     bool is_row = false;
 
@@ -106,6 +109,29 @@ struct Access {
     std::vector<Span> index_spans;
 };
 
+/// What the subscripts of one Index node say of the axes of its object.
+struct Indexed {
+    std::vector<ExprId> start;
+    std::vector<Axis> axes;
+
+    /// Which axes of the object the remaining ones are.
+    std::vector<int> free;
+    Access access;
+    bool bad = false;
+    bool sliced = false;
+    bool moving = false;
+};
+
+/// A slice of an operand.
+struct Slice {
+    std::uint32_t operand = 0;
+    int axis = 0;
+    ExprId start = ir::kNoExpr;
+    ExprId stop = ir::kNoExpr;
+    bool has_stop = false;
+    Span span;
+};
+
 /// One index of a store to `out`.
 struct OutIndex {
     ExprId at = ir::kNoExpr;
@@ -117,6 +143,26 @@ struct OutIndex {
     ExprId extent = ir::kNoExpr;
     ExprId runs = ir::kNoExpr;
     bool is_slice = false;
+};
+
+/// What one store writes: all of `out`, or, along one axis, the elements `residue` modulo a modulus
+/// (or the single one, where it is stored at a constant).
+struct Coverage {
+    bool whole = true;
+
+    /// Axis, modulus (or extent), whether it is stored at a constant.
+    std::tuple<std::size_t, std::int64_t, bool> group;
+    std::int64_t residue = 0;
+    std::set<SymbolId> loops;
+};
+
+/// The loops of a reduce kernel, and where in `out`, of which shape, its points store.
+struct ReduceNest {
+    std::vector<NodeId> kept;
+    std::vector<NodeId> reduced;
+    NodeId innermost = -1;
+    std::vector<ExprId> place;
+    std::vector<ExprId> shape;
 };
 
 /// Uses of one operand axis at stride*v + offset.
@@ -138,6 +184,8 @@ struct VarType {
     /// Bit p: a tile was assigned that has absent lanes along axis p.
     std::uint32_t ragged = 0;
     std::vector<ExprId> capacities;
+
+    bool operator==(const VarType&) const = default;
 };
 
 class Lowering {
@@ -151,11 +199,12 @@ private:
     // lower.cc: the rounds and the frame of a kernel.
     void read_header();
     void read_decorators(NodeId decorators);
+    void read_kind(const std::vector<NodeId>& arguments);
+    void read_conv2d();
     void begin_round();
     void round();
     void body_over_axes();
     bool next_round();
-    void check_broadcast();
     void declare_operands();
     ir::Stmt& push(ir::StmtKind kind, Span span);
     /// `otherwise` if it is no constant integer, which is reported.
@@ -170,6 +219,10 @@ private:
     void open_loop(NodeId loop, bool parallel, const std::function<void()>& body);
     void if_statement(NodeId id);
     void declaration(NodeId id);
+    std::optional<DType> declared_dtype(NodeId type);
+    void declare_let(Local local, Value value, Span span);
+    void declare_var(Local local, const Value& value, NodeId id);
+    void declare_tile_var(Local local, const Value& value, const VarType& var, Span span);
     void shared_declaration(NodeId id);
     void assignment(NodeId id);
     void assign_var(NodeId id, Local& var, Op op, NodeId value);
@@ -183,6 +236,7 @@ private:
     // output.cc
     void store_out(NodeId id, NodeId target, Op op, NodeId value);
     bool out_index(NodeId subscript, std::vector<OutIndex>& place, Access& access);
+    bool out_extent(OutIndex& index, Span span);
     void store_lanes(const Value& value, const std::vector<OutIndex>& place, std::size_t slices,
                      Span span);
 
@@ -200,7 +254,24 @@ private:
 
     // reductions.cc
     void reduce_kernel(NodeId body);
+    std::optional<ReduceNest> read_nest(NodeId body);
+    void over_kept(ReduceNest& nest, std::size_t k);
+    void over_reduced(const ReduceNest& nest, std::size_t k);
+    void reduce_point(const ReduceNest& nest);
+    SymbolId point_var(const char* name, ExprId value);
+
+    /// Fails the launch with E0620 and the reason unless the condition holds.
+    void check_some(ExprId condition, Span span, std::string_view op, const std::string& reason);
+    void check_axes(ir::BinaryOp op, const Tile& tile, const std::vector<int>& axes, Span span);
     void yield(NodeId id);
+
+    /// Brings a value to the dtype in which `op` reduces it, and `op` to what it is there.
+    bool reduced_dtype(ir::BinaryOp& op, Value& value, Span span);
+
+    /// Reduces the axes of the tile, of which `inner` has the extents, at one place of the others.
+    SymbolId reduce_at(ir::BinaryOp op, const Value& value, const std::vector<Axis>& inner,
+                       const std::vector<int>& axes, const std::vector<ExprId>& at, Span span);
+    BufferId reduced_buffer(DType dtype, std::vector<Axis>& axes, Span span);
     Value reduce_tile(ir::BinaryOp op, const Value& value, std::vector<int> axes, bool keep,
                       bool may_be_empty, Span span);
     /// Brings two factors to the dtype in which their products accumulate.
@@ -217,6 +288,11 @@ private:
     Value name(NodeId id);
     Value local_value(Local& local, Span span);
     Value free_name(NodeId id);
+    bool is_new_dimension(const std::string& name);
+
+    /// A number of the host; if `assumed`, any name is one.
+    std::optional<Value> host_number(const std::string& name, bool assumed, Span span);
+    Value undefined_name(const std::string& name, bool bindable, Span span);
     Value operand_value(std::uint32_t operand, Span span);
     Value number(NodeId id);
     Value unary(NodeId id);
@@ -226,11 +302,22 @@ private:
     Value arithmetic(ir::BinaryOp op, Value a, Value b, Span span);
     Value comparison(Op op, Value a, Value b, Span span);
     Value truth(const Value& value, NodeId id);
+
+    // subscripts.cc
     void uses_to_rename(NodeId id, std::string_view name, const Local& local,
                         std::vector<Span>& uses) const;
     Value element_index(NodeId id);
+    void index_position(NodeId node, int position, std::uint32_t operand, Indexed& indexed);
+    ExprId slice_end(NodeId node, ExprId absent, bool& bad);
+
+    /// The same at every point and at least 1 as far as the text shows, or kNoExpr.
+    ExprId slice_length(ExprId start, ExprId stop, Span span);
+    void slice_position(NodeId node, int position, const Axis& whole, std::uint32_t operand,
+                        Indexed& indexed);
     Value index_of(NodeId id, const Value& object, const std::string& object_name,
                    std::uint32_t operand);
+    std::shared_ptr<const Tile> part_of(const Tile& object, const Indexed& indexed, bool is_operand,
+                                        Span span);
     Value subscript(NodeId id);
 
     // functions.cc
@@ -243,6 +330,12 @@ private:
     /// None if `name` is not a function of one value.
     std::optional<Value> unary_function(std::string_view name, Value a, Span span);
     Value special(std::string_view function, NodeId id, const std::vector<NodeId>& arguments);
+    Value power(Value a, Value b, Span span);
+    Value select(const std::vector<NodeId>& arguments, Span span);
+    Value reduce_rows(ir::BinaryOp op, const Value& a, std::string_view function, Span span);
+
+    /// True, and reported, for a dtype that tensors hold and kernels do not compute with.
+    bool refuse_storage(DType dtype, Span span);
     Value reduce_call(NodeId id, const std::vector<NodeId>& arguments);
     Value zeros(const std::vector<NodeId>& arguments, Span span);
     Value transpose(const Value& a, Span span);
@@ -250,9 +343,18 @@ private:
     // types.cc
     Value convert(const Value& value, DType dtype);
     ExprId convert(ExprId weak, DType from, DType to);
+    /// Of each quotient of integers that reaches the float through sums and products.
     void warn_of_quotient(ExprId expr);
+    bool divides(ExprId quotient, ExprId divisor) const;
     bool unify(Value& a, Value& b, Span span, DType& nominal, bool& weak);
     bool join(VarType& type, const Value& value, Span span);
+    bool join_dtype(VarType& joined, const Value& value, Span span);
+    bool join_strong(VarType& joined, const Value& value, Span span);
+    void join_shape(VarType& joined, const Tile& tile);
+
+    /// What a sum in `wide` adds up: a product is made there, so that it is rounded, or wraps, only
+    /// with the sum.
+    ExprId widen(ExprId expr, DType wide);
     static DType widened(DType dtype);
     Value poison(Span span);
     Value make_scalar(ExprId expr, Span span, bool weak = false);
@@ -286,14 +388,32 @@ private:
     ExprId dim_named(const std::string& name, Span span);
     void require(ExprId left, ExprId right, ir::Rule rule, Code code, Span span);
     void bind_index(std::uint32_t operand, int axis, ExprId index, Span span);
+
+    /// The E of an index that takes each of 0, ..., E - 1: a loop variable, or its quotient or
+    /// remainder by what divides its range. kNoExpr for others.
+    ExprId run_of(ExprId index, const std::vector<LoopScope>& loops);
+    void bind_slice(const Slice& slice);
+
+    /// What a dim adds to the end of a slice.
+    std::optional<ir::Term> stop_term(const Slice& slice, std::uint32_t dim);
     void bind_strided();
+
+    /// For each dim the largest value that keeps the reads in bounds.
+    using Answers = std::map<std::uint32_t, std::pair<ExprId, Span>>;
+    void add_range(Answers& answers, std::uint32_t dim, std::int64_t factor, ExprId room,
+                   Span span);
+    void range_of_read(const Access& access, const LoopScope& loop, Answers& answers);
     void bind_ranges();
     void bind_schema();
     void shape_output();
 
     /// Writes an operand's extent as the dim that it must equal, wherever the CIR uses it.
     void name_extents();
-    bool is_bound(std::uint32_t dim) const;
+    std::set<std::uint32_t> dims_of(ExprId id) const;
+    bool is_multiple_of(ExprId id, std::uint32_t dim) const;
+
+    /// The dims to which the constraints so far give a value.
+    std::set<std::uint32_t> bound_dims() const;
     ExprId over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
 
     // checks.cc, races.cc, barriers.cc: what the finished CIR shows.
@@ -301,11 +421,25 @@ private:
     void check_races();
     bool tells_apart(const ir::Affine& form, ExprId slice_length, const LoopScope& loop);
     bool is_mixed_radix(const ir::Affine& form, const std::vector<const LoopScope*>& loops);
+
+    /// What an index is a quotient of, and by what in all: i and b*c of i / b / c, x and 1 of x.
+    std::pair<ExprId, ExprId> quotient_of(ExprId id);
+
+    /// Whether indices that are quotients and remainders of number / divisor determine it.
+    bool digits_tell(const std::vector<ExprId>& indices, ExprId number, ExprId divisor);
     const LoopScope* not_told_apart(const Access& store);
     bool meet_at_two_points(const Access& x, const Access& y);
     void check_barriers();
     void check_coverage();
+    std::optional<Coverage> covers(const Access& store, bool single);
+
+    /// False if the index is no sum of one loop and numbers; none if it leaves elements out.
+    std::optional<bool> covers_axis(const Access& store, std::size_t p, ExprId extent, bool single,
+                                    Coverage& coverage);
+    bool covers_digits(const Access& store, const std::vector<ExprId>& digits,
+                       const std::set<SymbolId>& bare);
     void check_steps();
+    void check_broadcast(NodeId decorator);
 
     lang::Diagnostics::Entry report(Code code, Span span, std::string message) {
         return diagnostics_.add(code, span, std::move(message));
@@ -332,9 +466,13 @@ private:
     std::string reduce_op_;
     NodeId reduce_axis_ = -1;
     bool flat_ = false;
-    NodeId broadcast_ = -1;
+    std::vector<NodeId> broadcasts_;
     NodeId shared_hint_ = -1;
     std::vector<std::string> defaults_;
+
+    /// The kind of @kernel, and its stride where it says one: what conv2d is asked to be.
+    Span kind_span_;
+    Span stride_span_;
 
     // Known better after each round.
     bool changed_ = false;
@@ -362,9 +500,16 @@ private:
     int guarded_ = 0;
     bool extent_context_ = false;
     bool guard_context_ = false;
+    bool slice_context_ = false;
     std::vector<Access> accesses_;
     std::map<std::tuple<std::uint32_t, int, SymbolId, std::int64_t>, Strided> strided_;
     std::vector<std::pair<std::int64_t, Span>> steps_;
+
+    /// Extents that are dims of their own because they cannot be inverted.
+    std::map<std::uint32_t, ExprId> opaque_;
+
+    /// Slices of operands that begin at one place for the whole launch.
+    std::vector<Slice> slices_;
 
     /// The lets that hold an extent of a tile, with what they hold.
     std::map<SymbolId, ExprId> tile_extents_;
@@ -376,8 +521,12 @@ private:
     SymbolId yield_var_ = ir::kNone;
     SymbolId yield_index_ = ir::kNone;
     SymbolId yield_found_ = ir::kNone;
+    Span first_yield_;
     ExprId contracted_ = ir::kNoExpr;
 };
+
+/// Whether the name occurs below the node.
+bool occurs(const lang::Tree& tree, NodeId id, std::string_view name);
 
 /// True if the expression has the same value for the whole launch.
 bool is_fixed(const ir::Kernel& kernel, ExprId id);

@@ -93,39 +93,22 @@ bool Lowering::out_index(NodeId s, std::vector<OutIndex>& place, Access& access)
         report(Code::E0415, span_of(s), "a slice of 'out' needs both ends: v:v+64");
         return false;
     }
-    const Value index = element_index(begin);
-    const Value stop = slice ? element_index(end) : index;
-    if (index.poisoned || stop.poisoned) return false;
     OutIndex result;
-    result.at = simplify(kernel_.cast(index.expr, DType::Int64));
-    result.length = one();
     result.is_slice = slice;
+    result.length = one();
     if (slice) {
-        result.length = simplify(
-            kernel_.binary(BinaryOp::Sub, kernel_.cast(stop.expr, DType::Int64), result.at));
-        for (const LoopScope& loop : loops_) {
-            if (kernel_.symbol(loop.range.symbol) == result.at && loop.from_zero &&
-                loop.range.step == result.length) {
-                result.extent = loop.range.end;
-            }
-        }
+        bool bad = false;
+        result.at = slice_end(begin, ir::kNoExpr, bad);
+        const ExprId stop = slice_end(end, ir::kNoExpr, bad);
+        if (bad) return false;
+        result.length = slice_length(result.at, stop, span_of(s));
+        if (!exists(result.length)) return false;
+    } else {
+        const Value index = element_index(begin);
+        if (index.poisoned) return false;
+        result.at = simplify(kernel_.cast(index.expr, DType::Int64));
     }
-    const ExprId low = over_loops(result.at, loops_, false);
-    const ExprId high = over_loops(result.at, loops_, true);
-    if (!exists(result.extent)) {
-        if (!exists(high) || !exists(low)) {
-            report(Code::E0503, span_of(s),
-                   "the extent of 'out' depends on data here, so it has no value")
-                .help("store at an index made of loop variables");
-            return false;
-        }
-        result.extent = simplify(kernel_.binary(BinaryOp::Add, high, result.length));
-        result.runs = loops_run(result.at, result.extent);
-    }
-    if (exists(low) && ir::proves_less(kernel_, low, zero())) {
-        report(Code::E0507, span_of(s), "the smallest index of 'out' is negative");
-        return false;
-    }
+    if (!out_extent(result, span_of(s))) return false;
     access.index.push_back(result.at);
     access.index_spans.push_back(span_of(s));
     access.slice_length.push_back(slice ? result.length : ir::kNoExpr);
@@ -133,8 +116,45 @@ bool Lowering::out_index(NodeId s, std::vector<OutIndex>& place, Access& access)
     return true;
 }
 
+bool Lowering::out_extent(OutIndex& index, Span span) {
+    if (index.is_slice) {
+        for (const LoopScope& loop : loops_) {
+            if (kernel_.symbol(loop.range.symbol) == index.at && loop.from_zero &&
+                loop.range.step == index.length) {
+                index.extent = loop.range.end;
+            }
+        }
+    } else if (kernel_[index.at].kind == ir::ExprKind::Binary) {
+        index.extent = run_of(index.at, loops_);
+        if (exists(index.extent)) index.runs = loops_run(index.at, index.extent);
+    }
+    const ExprId low = over_loops(index.at, loops_, false);
+    const ExprId high = over_loops(index.at, loops_, true);
+    if (!exists(index.extent)) {
+        if (!exists(high) || !exists(low)) {
+            report(Code::E0503, span,
+                   "the extent of 'out' depends on data here, so it has no value")
+                .help("store at an index made of loop variables");
+            return false;
+        }
+        index.extent = simplify(kernel_.binary(BinaryOp::Add, high, index.length));
+        index.runs = loops_run(index.at, index.extent);
+    }
+    if (exists(low) && ir::proves_less(kernel_, low, zero())) {
+        report(Code::E0507, span, "the smallest index of 'out' is negative");
+        return false;
+    }
+    return true;
+}
+
 void Lowering::store_out(NodeId id, NodeId target, Op op, NodeId node) {
     const Span span = span_of(id);
+    if (is_reduce_) {
+        report(Code::E0502, span_of(target),
+               "'out' of a reduce kernel is what it yields, got a store as well")
+            .help("yield the value, or write the loops as @kernel custom");
+        return;
+    }
     Value value = expression(node);
     const bool whole = tree_[target].kind != Kind::Index;
     if (value.is_row && !value.poisoned) value = scalar(node, "'out'");

@@ -104,6 +104,37 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
     return false;
 }
 
+std::pair<ExprId, ExprId> Lowering::quotient_of(ExprId id) {
+    ExprId divisor = one();
+    for (auto digit = digit_of(kernel_, ir::affine_of(kernel_, id)); digit && !digit->is_remainder;
+         digit = digit_of(kernel_, ir::affine_of(kernel_, id))) {
+        divisor = simplify(kernel_.binary(BinaryOp::Mul, divisor, digit->divisor));
+        id = digit->number;
+    }
+    return {id, divisor};
+}
+
+bool Lowering::digits_tell(const std::vector<ExprId>& indices, ExprId number, ExprId divisor) {
+    const std::pair<ExprId, ExprId> wanted{number, divisor};
+    for (const ExprId index : indices) {
+        if (quotient_of(index) == wanted) return true;
+    }
+    // What is left of the number when the quotient is cut off; then the quotient by both.
+    std::vector<ExprId> others;
+    ExprId more = ir::kNoExpr;
+    for (const ExprId index : indices) {
+        const auto digit = digit_of(kernel_, ir::affine_of(kernel_, index));
+        const bool next =
+            !exists(more) && digit && digit->is_remainder && quotient_of(digit->number) == wanted;
+        if (next) {
+            more = simplify(kernel_.binary(BinaryOp::Mul, divisor, digit->divisor));
+        } else {
+            others.push_back(index);
+        }
+    }
+    return exists(more) && digits_tell(others, number, more);
+}
+
 const LoopScope* Lowering::not_told_apart(const Access& store) {
     std::vector<const LoopScope*> open;
     for (const LoopScope& loop : store.loops) {
@@ -126,12 +157,18 @@ const LoopScope* Lowering::not_told_apart(const Access& store) {
             told = told || (here.size() > 1 && !exists(store.slice_length[p]) &&
                             is_mixed_radix(forms[p], here));
             const auto digit = digit_of(kernel_, forms[p]);
-            for (std::size_t q = 0; digit && here.size() == 1 && q < p && !told; ++q) {
-                const auto other = digit_of(kernel_, forms[q]);
-                told = other && other->number == digit->number &&
-                       other->divisor == digit->divisor &&
-                       other->is_remainder != digit->is_remainder &&
-                       tells_apart(ir::affine_of(kernel_, digit->number), ir::kNoExpr, *here[0]);
+            if (digit && here.size() == 1 && !told) {
+                std::vector<ExprId> own;
+                for (std::size_t q = 0; q < forms.size(); ++q) {
+                    const bool of_others =
+                        std::any_of(open.begin(), open.end(), [&](const LoopScope* loop) {
+                            return loop != here[0] && uses(store.index[q], loop);
+                        });
+                    if (!of_others && !exists(store.slice_length[q])) own.push_back(store.index[q]);
+                }
+                const ExprId number = quotient_of(digit->number).first;
+                told = digits_tell(own, number, one()) &&
+                       tells_apart(ir::affine_of(kernel_, number), ir::kNoExpr, *here[0]);
             }
             if (!told) continue;
             for (const LoopScope* loop : here)

@@ -54,105 +54,115 @@ BinaryOp operator_of(std::string_view name, DType dtype) {
 
 }  // namespace
 
-void Lowering::reduce_kernel(NodeId body) {
-    std::vector<NodeId> nest;
-    NodeId innermost = body;
+void Lowering::check_some(ExprId condition, Span span, std::string_view op,
+                          const std::string& reason) {
+    ir::Stmt& check = push(StmtKind::Check, span);
+    check.code = Code::E0620;
+    check.value = condition;
+    result_.reasons.emplace_back(span,
+                                 fmt::format("'{}' over nothing has no value: {}", op, reason));
+}
+
+std::optional<ReduceNest> Lowering::read_nest(NodeId body) {
+    std::vector<NodeId> loops;
+    ReduceNest nest;
+    nest.innermost = body;
     for (NodeId only = tree_[body].first;
          only >= 0 && tree_[only].next < 0 && tree_[only].kind == Kind::For;) {
         NodeId c = tree_[only].first;
-        for (; tree_[c].kind == Kind::Loop; c = tree_[c].next) nest.push_back(c);
-        innermost = c;
+        for (; tree_[c].kind == Kind::Loop; c = tree_[c].next) loops.push_back(c);
+        nest.innermost = c;
         only = tree_[c].first;
     }
-    const int count = static_cast<int>(nest.size());
-    std::vector<NodeId> kept, reduced = nest;
-    if (reduce_axis_ >= 0) {
-        std::int64_t axis = constant_of(reduce_axis_, "axis", 0);
-        if (axis < -count || axis >= count) {
-            report(Code::E0432, span_of(reduce_axis_),
-                   fmt::format("expected an axis from {} to {} (the nest has {} loops), got {}",
-                               -count, count - 1, count, axis));
-            return;
-        }
-        if (axis < 0) axis += count;
-        kept = nest;
-        reduced = {nest[std::size_t(axis)]};
-        kept.erase(kept.begin() + std::ptrdiff_t(axis));
+    if (reduce_axis_ < 0) {
+        nest.reduced = loops;
+        return nest;
     }
-    const Span span = span_of(body);
+    const int count = static_cast<int>(loops.size());
+    std::int64_t axis = constant_of(reduce_axis_, "axis", 0);
+    if (axis < -count || axis >= count) {
+        report(Code::E0432, span_of(reduce_axis_),
+               fmt::format("expected an axis from {} to {} (the nest has {} loops), got {}", -count,
+                           count - 1, count, axis));
+        return std::nullopt;
+    }
+    if (axis < 0) axis += count;
+    nest.reduced = {loops[std::size_t(axis)]};
+    nest.kept = loops;
+    nest.kept.erase(nest.kept.begin() + std::ptrdiff_t(axis));
+    return nest;
+}
+
+void Lowering::reduce_kernel(NodeId body) {
+    auto nest = read_nest(body);
+    if (!nest) return;
     if (!var_types_.count(body)) {
         const bool truth = reduce_op_ == "and" || reduce_op_ == "or";
         VarType& type = var_types_[body];
         type.dtype = type.nominal = truth ? DType::Bool : DType::Int64;
         type.weak = !truth;
     }
-    const VarType type = var_types_[body];
-    const bool is_arg = is_arg_reduce_;
-    const bool needs_element = is_arg || reduce_op_ == "min" || reduce_op_ == "max";
-    const BinaryOp op =
-        operator_of(is_arg ? std::string_view(reduce_op_).substr(3) : reduce_op_, type.dtype);
-    std::vector<ExprId> place, shape;
+    over_kept(*nest, 0);
+}
 
-    const std::function<void(std::size_t)> inner = [&](std::size_t k) {
-        if (k < reduced.size()) {
-            return open_loop(reduced[k], false, [&] { inner(k + 1); });
+void Lowering::over_kept(ReduceNest& nest, std::size_t k) {
+    if (k == nest.kept.size()) return reduce_point(nest);
+    open_loop(nest.kept[k], true, [&] {
+        const ir::LoopRange range = loops_.back().range;
+        const ExprId offset =
+            kernel_.binary(BinaryOp::Sub, kernel_.symbol(range.symbol), range.begin);
+        nest.place.push_back(simplify(kernel_.binary(BinaryOp::FloorDiv, offset, range.step)));
+        const ExprId length = kernel_.binary(BinaryOp::Sub, range.end, range.begin);
+        const ExprId rounded = kernel_.binary(
+            BinaryOp::FloorDiv,
+            kernel_.binary(BinaryOp::Add, length, kernel_.binary(BinaryOp::Sub, range.step, one())),
+            range.step);
+        nest.shape.push_back(simplify(kernel_.binary(BinaryOp::Max, zero(), rounded)));
+        over_kept(nest, k + 1);
+    });
+}
+
+void Lowering::over_reduced(const ReduceNest& nest, std::size_t k) {
+    if (k == nest.reduced.size()) return block(nest.innermost);
+    open_loop(nest.reduced[k], false, [&] { over_reduced(nest, k + 1); });
+}
+
+SymbolId Lowering::point_var(const char* name, ExprId value) {
+    const Span span = span_of(body_);
+    ir::Stmt& var = push(StmtKind::Var, span);
+    var.symbol = kernel_.add_symbol(ir::SymbolKind::Var, kernel_[value].dtype, name, span);
+    var.value = value;
+    return var.symbol;
+}
+
+void Lowering::reduce_point(const ReduceNest& nest) {
+    const VarType type = var_types_[body_];
+    const BinaryOp op = operator_of(
+        is_arg_reduce_ ? std::string_view(reduce_op_).substr(3) : reduce_op_, type.dtype);
+    if (is_arg_reduce_ || reduce_op_ == "min" || reduce_op_ == "max") {
+        for (const NodeId loop : nest.reduced) {
+            const NodeId name = tree_[loop].first, begin = tree_[name].next,
+                         end = tree_[begin].next;
+            const ExprId some = kernel_.binary(BinaryOp::Less, extent_expression(begin, false),
+                                               extent_expression(end, true));
+            check_some(some, span_of(loop), reduce_op_,
+                       fmt::format("the loop over '{}' is empty", tree_.text_of(name)));
         }
-        block(innermost);
-    };
-    const auto point = [&] {
-        if (needs_element) {
-            for (const NodeId loop : reduced) {
-                const NodeId begin = tree_.child(loop, 1), end = tree_[begin].next;
-                const ExprId some = kernel_.binary(BinaryOp::Less, extent_expression(begin, false),
-                                                   extent_expression(end, true));
-                ir::Stmt& check = push(StmtKind::Check, span_of(loop));
-                check.code = Code::E0620;
-                check.value = some;
-            }
-        }
-        ir::Stmt& var = push(StmtKind::Var, span);
-        var.symbol = yield_var_ =
-            kernel_.add_symbol(ir::SymbolKind::Var, type.dtype, is_arg ? "best" : "result", span);
-        var.value = identity(op, type.dtype);
-        if (is_arg) {
-            ir::Stmt& index = push(StmtKind::Var, span);
-            index.symbol = yield_index_ =
-                kernel_.add_symbol(ir::SymbolKind::Var, DType::Int64, "best_index", span);
-            index.value = zero();
-            ir::Stmt& found = push(StmtKind::Var, span);
-            found.symbol = yield_found_ =
-                kernel_.add_symbol(ir::SymbolKind::Var, DType::Bool, "found", span);
-            found.value = kernel_.boolean(false);
-        }
-        const SymbolId result_symbol = is_arg ? yield_index_ : yield_var_;
-        inner(0);
-        if (is_arg) {
-            ir::Stmt& check = push(StmtKind::Check, span);
-            check.code = Code::E0620;
-            check.value = kernel_.symbol(yield_found_);
-        }
-        Value result = make_scalar(kernel_.symbol(result_symbol, span), span);
-        if (!is_arg) result.nominal = type.nominal;
-        finish_out(result, place, shape, span);
-    };
-    const std::function<void(std::size_t)> outer = [&](std::size_t k) {
-        if (k == kept.size()) return point();
-        open_loop(kept[k], true, [&] {
-            const ir::LoopRange range = loops_.back().range;
-            const ExprId offset =
-                kernel_.binary(BinaryOp::Sub, kernel_.symbol(range.symbol), range.begin);
-            place.push_back(simplify(kernel_.binary(BinaryOp::FloorDiv, offset, range.step)));
-            const ExprId length = kernel_.binary(BinaryOp::Sub, range.end, range.begin);
-            const ExprId rounded =
-                kernel_.binary(BinaryOp::FloorDiv,
-                               kernel_.binary(BinaryOp::Add, length,
-                                              kernel_.binary(BinaryOp::Sub, range.step, one())),
-                               range.step);
-            shape.push_back(simplify(kernel_.binary(BinaryOp::Max, zero(), rounded)));
-            outer(k + 1);
-        });
-    };
-    outer(0);
+    }
+    yield_var_ = point_var(is_arg_reduce_ ? "best" : "result", identity(op, type.dtype));
+    if (is_arg_reduce_) {
+        yield_index_ = point_var("best_index", zero());
+        yield_found_ = point_var("found", kernel_.boolean(false));
+    }
+    over_reduced(nest, 0);
+    if (is_arg_reduce_) {
+        check_some(kernel_.symbol(yield_found_), first_yield_, reduce_op_, "no yield was reached");
+    }
+    const Span span = span_of(body_);
+    Value result =
+        make_scalar(kernel_.symbol(is_arg_reduce_ ? yield_index_ : yield_var_, span), span);
+    if (!is_arg_reduce_) result.nominal = type.nominal;
+    finish_out(result, nest.place, nest.shape, span);
 }
 
 void Lowering::yield(NodeId id) {
@@ -161,6 +171,7 @@ void Lowering::yield(NodeId id) {
         return;
     }
     const NodeId node = tree_[id].first;
+    if (first_yield_.length == 0) first_yield_ = span_of(id);
     Local var;
     var.kind = Local::Kind::Var;
     var.name = "yield";
@@ -213,71 +224,89 @@ void Lowering::yield(NodeId id) {
     block_->push_back(std::move(choice));
 }
 
-Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> axes, bool keep,
-                            bool may_be_empty, Span span) {
-    Value value = source;
+bool Lowering::reduced_dtype(BinaryOp& op, Value& value, Span span) {
     if (op == BinaryOp::And || op == BinaryOp::Or) {
         if (is_floating(value.dtype)) {
             report(Code::E0405, span,
                    fmt::format("expected bools or integers, got {}", to_string(value.dtype)));
-            return poison(span);
+            return false;
         }
         value = convert(value, DType::Bool);
         value.nominal = DType::Bool;
     } else if (op == BinaryOp::Add || op == BinaryOp::Mul) {
-        const DType nominal = value.nominal;
-        value = convert(value, widened(value.dtype));
-        if (is_floating(value.dtype))
-            value.nominal = nominal;
-        else
-            value.nominal = value.dtype;
+        const DType wide = widened(value.dtype);
+        if (value.weak) {
+            value = convert(value, wide);
+        } else if (wide != value.dtype) {
+            value = elementwise(value, wide, value.nominal, false,
+                                [this, wide](ExprId x) { return widen(x, wide); });
+        }
+        if (!is_floating(wide)) value.nominal = wide;
     } else if (value.dtype == DType::Bool) {
         op = op == BinaryOp::Max ? BinaryOp::Or : BinaryOp::And;
     }
     value.weak = false;
+    return true;
+}
+
+SymbolId Lowering::reduce_at(BinaryOp op, const Value& value, const std::vector<Axis>& inner,
+                             const std::vector<int>& axes, const std::vector<ExprId>& at,
+                             Span span) {
+    ir::Stmt& var = push(StmtKind::Var, span);
+    const SymbolId symbol = kernel_.add_symbol(ir::SymbolKind::Var, value.dtype,
+                                               fmt::format("acc{}", kernel_.symbols.size()), span);
+    var.symbol = symbol;
+    var.value = identity(op, value.dtype);
+    for_each(inner, [&](const std::vector<ExprId>& index) {
+        std::vector<ExprId> own = at;
+        for (const int a : axes) own[std::size_t(a)] = index[std::size_t(a)];
+        const ExprId element = value.tile->at(own);
+        ir::Stmt& statement = push(StmtKind::Accumulate, span);
+        statement.symbol = symbol;
+        statement.op = op;
+        statement.value = element;
+    });
+    return symbol;
+}
+
+void Lowering::check_axes(BinaryOp op, const Tile& tile, const std::vector<int>& axes, Span span) {
+    // Where lanes may be absent, the extreme of none is the operator's identity.
+    std::vector<std::string> names;
+    ExprId some = ir::kNoExpr;
+    for (const int a : axes) {
+        const Axis& axis = tile.axes[std::size_t(a)];
+        if (axis.capacity != axis.extent || kernel_.is_constant(axis.extent)) continue;
+        const ExprId here = kernel_.binary(BinaryOp::Less, zero(), axis.extent);
+        some = exists(some) ? kernel_.binary(BinaryOp::And, some, here) : here;
+        names.push_back(fmt::format("axis {}", a));
+    }
+    if (!exists(some)) return;
+    check_some(some, span, op == BinaryOp::Max ? "max" : "min",
+               fmt::format("{} has no elements", fmt::join(names, " or ")));
+}
+
+Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> axes, bool keep,
+                            bool may_be_empty, Span span) {
+    Value value = source;
+    if (!reduced_dtype(op, value, span)) return poison(span);
     if (!value.tile) return value;
     has_tiles_ = true;
-    const Tile& tile = *value.tile;
-    std::vector<Axis> outer = tile.axes, inner(tile.axes.size(), Axis{one(), one()});
-    for (const int a : axes) {
-        const Axis axis = tile.axes[std::size_t(a)];
-        if (!may_be_empty && (op == BinaryOp::Max || op == BinaryOp::Min) &&
-            axis.capacity == axis.extent && !kernel_.is_constant(axis.extent)) {
-            ir::Stmt& check = push(StmtKind::Check, span);
-            check.code = Code::E0620;
-            check.value = kernel_.binary(BinaryOp::Less, zero(), axis.extent);
-        }
-        inner[std::size_t(a)] = axis;
-        outer[std::size_t(a)] = {one(), one()};
-    }
-    const DType dtype = value.dtype;
-    const auto reduce_at = [&](const std::vector<ExprId>& at) {
-        ir::Stmt& var = push(StmtKind::Var, span);
-        const SymbolId symbol = kernel_.add_symbol(
-            ir::SymbolKind::Var, dtype, fmt::format("acc{}", kernel_.symbols.size()), span);
-        var.symbol = symbol;
-        var.value = identity(op, dtype);
-        for_each(inner, [&](const std::vector<ExprId>& index) {
-            std::vector<ExprId> own = at;
-            for (const int a : axes) own[std::size_t(a)] = index[std::size_t(a)];
-            const ExprId element = tile.at(own);
-            ir::Stmt& statement = push(StmtKind::Accumulate, span);
-            statement.symbol = symbol;
-            statement.op = op;
-            statement.value = element;
-        });
-        return symbol;
-    };
+    std::vector<Axis> outer = value.tile->axes, inner(outer.size(), Axis{one(), one()});
+    for (const int a : axes) std::swap(inner[std::size_t(a)], outer[std::size_t(a)]);
+    const bool extreme = op == BinaryOp::Max || op == BinaryOp::Min;
+    if (extreme && !may_be_empty) check_axes(op, *value.tile, axes, span);
     Value result = value;
     result.is_row = false;
     result.span = span;
     const bool scalar = std::all_of(outer.begin(), outer.end(), [&](const Axis& axis) {
         return kernel_.is_constant(axis.capacity, 1);
     });
+    auto kept = std::make_shared<Tile>();
     if (scalar) {
-        const SymbolId symbol = reduce_at(std::vector<ExprId>(outer.size(), zero()));
+        const std::vector<ExprId> at(outer.size(), zero());
+        const SymbolId symbol = reduce_at(op, value, inner, axes, at, span);
         ir::Stmt& let = push(StmtKind::Let, span);
-        let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, dtype,
+        let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, value.dtype,
                                         fmt::format("red{}", kernel_.symbols.size()), span);
         let.value = kernel_.symbol(symbol, span);
         const ExprId got = kernel_.symbol(let.symbol, span);
@@ -286,23 +315,33 @@ Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> a
             result.expr = got;
             return result;
         }
-        auto kept = std::make_shared<Tile>();
-        kept->axes = outer;
         kept->at = [got](const std::vector<ExprId>&) { return got; };
-        result.tile = kept;
-        return result;
+    } else {
+        const BufferId id = reduced_buffer(value.dtype, outer, span);
+        for_each(outer, [&](const std::vector<ExprId>& at) {
+            const SymbolId symbol = reduce_at(op, value, inner, axes, at, span);
+            ir::Stmt& store = push(StmtKind::Store, span);
+            store.buffer = id;
+            store.indices = at;
+            store.value = kernel_.symbol(symbol, span);
+        });
+        kept->direct = {id};
+        kept->at = [this, id, span](const std::vector<ExprId>& index) {
+            return kernel_.load(id, index, span);
+        };
     }
-    ir::Buffer buffer{ir::BufferKind::Local,
-                      dtype,
-                      fmt::format("reduced{}", kernel_.buffers.size()),
-                      {},
-                      false,
-                      span};
-    for (const Axis& axis : outer) buffer.shape.push_back(axis.capacity);
+    kept->axes = outer;
+    result.tile = kept;
+    return result;
+}
+
+BufferId Lowering::reduced_buffer(DType dtype, std::vector<Axis>& axes, Span span) {
     const auto id = static_cast<BufferId>(kernel_.buffers.size());
+    ir::Buffer buffer{ir::BufferKind::Local, dtype, fmt::format("reduced{}", id), {}, false, span};
+    for (const Axis& axis : axes) buffer.shape.push_back(axis.capacity);
     kernel_.buffers.push_back(std::move(buffer));
     push(StmtKind::Alloc, span).buffer = id;
-    for (Axis& axis : outer) {
+    for (Axis& axis : axes) {
         if (!changes(axis.extent)) continue;
         ir::Stmt& let = push(StmtKind::Let, span);
         let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, DType::Int64, "extent", span);
@@ -310,21 +349,7 @@ Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> a
         tile_extents_[let.symbol] = axis.extent;
         axis.extent = kernel_.symbol(let.symbol);
     }
-    for_each(outer, [&](const std::vector<ExprId>& at) {
-        const SymbolId symbol = reduce_at(at);
-        ir::Stmt& store = push(StmtKind::Store, span);
-        store.buffer = id;
-        store.indices = at;
-        store.value = kernel_.symbol(symbol, span);
-    });
-    auto kept = std::make_shared<Tile>();
-    kept->axes = outer;
-    kept->direct = {id};
-    kept->at = [this, id, span](const std::vector<ExprId>& index) {
-        return kernel_.load(id, index, span);
-    };
-    result.tile = kept;
-    return result;
+    return id;
 }
 
 bool Lowering::factors(Value& a, Value& b, Value& products, Span span) {

@@ -62,10 +62,25 @@ struct SharedHint {
     lang::Span span;
 };
 
+/// A slice of an operand that begins at the same place for every point.
+struct SliceStart {
+    std::uint32_t operand = 0;
+    int axis = 0;
+    ir::ExprId start = ir::kNoExpr;
+
+    /// Says where it ends, so that it has an element to begin with; x[2:] may be empty.
+    bool has_stop = false;
+    lang::Span span;
+};
+
 /// A kernel with what binding and explaining need beside the CIR.
 struct Lowered {
     ir::Kernel kernel;
     SharedHint shared_hint;
+    std::vector<SliceStart> slices;
+
+    /// What a Check of the CIR that fails says, by its place.
+    std::vector<std::pair<lang::Span, std::string>> reasons;
 
     /// Names of dims to which the host gave a value, with it.
     std::map<std::string, std::int64_t> host_dims;

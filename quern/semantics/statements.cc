@@ -157,97 +157,105 @@ void Lowering::if_statement(NodeId id) {
     block_->push_back(std::move(statement));
 }
 
+std::optional<DType> Lowering::declared_dtype(NodeId type) {
+    const std::string_view text = tree_.text_of(type);
+    const auto dtype = dtype_from_string(text);
+    if (!dtype) {
+        report(Code::E0416, span_of(type), fmt::format("expected a dtype, got '{}'", text));
+        return std::nullopt;
+    }
+    if (refuse_storage(*dtype, span_of(type))) return std::nullopt;
+    return dtype;
+}
+
 void Lowering::declaration(NodeId id) {
     const NodeId target = tree_[id].first, type = tree_[target].next, node = tree_[type].next;
-    const Span span = span_of(target);
     Value value = expression(node);
     if (tree_[type].kind != Kind::Empty) {
-        const auto dtype = dtype_from_string(tree_.text_of(type));
-        if (!dtype || *dtype >= DType::Float8E4M3) {
-            report(dtype ? Code::E0606 : Code::E0416, span_of(type),
-                   fmt::format("expected a dtype that kernels compute with, got '{}'",
-                               tree_.text_of(type)));
-            value = poison(span);
-        } else {
+        if (const auto dtype = declared_dtype(type)) {
             value = convert(value, *dtype);
             value.nominal = *dtype;
-            value.weak = false;
+            value.weak = value.lifted = false;
+        } else {
+            value = poison(span_of(target));
         }
     }
     Local local;
     local.name = std::string(tree_.text_of(target));
-    local.span = span;
+    local.span = span_of(target);
     if (tree_[id].op == Op::Let) {
-        local.kind = Local::Kind::Let;
-        if (value.tile && !value.tile->is_view) {
-            value = materialise(value, local.name);
-        } else if (!value.poisoned && !value.tile && (!value.weak || changes(value.expr)) &&
-                   !is_let(value.expr)) {
-            ir::Stmt& let = push(StmtKind::Let, span_of(id));
-            let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, value.dtype, local.name, span);
-            let.value = value.expr;
-            value.expr = kernel_.symbol(let.symbol, span);
-            value.weak = value.weak && !is_floating(value.dtype);
-        }
-        local.value = value;
-        scopes_.back().push_back(std::move(local));
-        return;
+        declare_let(std::move(local), std::move(value), span_of(id));
+    } else {
+        if (value.is_row && !value.poisoned) value = scalar(node, "a var");
+        declare_var(std::move(local), value, id);
     }
+}
+
+void Lowering::declare_let(Local local, Value value, Span span) {
+    local.kind = Local::Kind::Let;
+    if (value.tile && !value.tile->is_view) {
+        value = materialise(value, local.name);
+    } else if (!value.poisoned && !value.tile && (!value.weak || changes(value.expr)) &&
+               !is_let(value.expr)) {
+        ir::Stmt& let = push(StmtKind::Let, span);
+        let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, value.dtype, local.name, local.span);
+        let.value = value.expr;
+        value.expr = kernel_.symbol(let.symbol, local.span);
+        value.weak = value.weak && !is_floating(value.dtype);
+    }
+    local.value = value;
+    scopes_.back().push_back(std::move(local));
+}
+
+void Lowering::declare_var(Local local, const Value& value, NodeId id) {
     local.kind = Local::Kind::Var;
     local.declaration = id;
-    if (value.is_row && !value.poisoned) value = scalar(node, "a var");
     if (!var_types_.count(id)) {
         VarType& type = var_types_[id];
         type.dtype = value.dtype;
         type.nominal = value.nominal;
         type.weak = value.weak;
+        type.lifted = value.lifted;
         if (value.weak && !is_floating(value.dtype)) type.dtype = type.nominal = DType::Int64;
     }
-    join(var_types_[id], value, span);
+    join(var_types_[id], value, local.span);
     const VarType var = var_types_[id];
-    if (var.capacities.empty()) {
-        ir::Stmt& statement = push(StmtKind::Var, span_of(id));
-        statement.symbol = kernel_.add_symbol(ir::SymbolKind::Var, var.dtype, local.name, span);
-        statement.value = convert(value, var.dtype).expr;
-        local.symbol = statement.symbol;
-        scopes_.back().push_back(std::move(local));
-        return;
-    }
+    if (!var.capacities.empty()) return declare_tile_var(std::move(local), value, var, span_of(id));
+    ir::Stmt& statement = push(StmtKind::Var, span_of(id));
+    statement.symbol = kernel_.add_symbol(ir::SymbolKind::Var, var.dtype, local.name, local.span);
+    statement.value = convert(value, var.dtype).expr;
+    local.symbol = statement.symbol;
+    scopes_.back().push_back(std::move(local));
+}
+
+void Lowering::declare_tile_var(Local local, const Value& value, const VarType& var, Span span) {
     has_tiles_ = true;
     local.buffer = static_cast<BufferId>(kernel_.buffers.size());
     kernel_.buffers.push_back(
-        {ir::BufferKind::Local, var.dtype, local.name, var.capacities, false, span});
-    push(StmtKind::Alloc, span_of(id)).buffer = local.buffer;
+        {ir::BufferKind::Local, var.dtype, local.name, var.capacities, false, local.span});
+    push(StmtKind::Alloc, span).buffer = local.buffer;
     for (std::size_t p = 0; p < var.capacities.size(); ++p) {
         const ExprId capacity = var.capacities[p];
         local.axes.push_back({capacity, capacity});
-        if (!(var.ragged >> p & 1)) {
-            local.extents.push_back(ir::kNone);
-            continue;
-        }
-        local.extents.push_back(kernel_.add_symbol(
-            ir::SymbolKind::Var, DType::Int64, fmt::format("{}.extent{}", local.name, p), span));
+        const bool is_ragged = var.ragged >> p & 1;
+        local.extents.push_back(
+            is_ragged ? kernel_.add_symbol(ir::SymbolKind::Var, DType::Int64,
+                                           fmt::format("{}.extent{}", local.name, p), local.span)
+                      : ir::kNone);
     }
-    assign_tile_var(local, convert(value, var.dtype), span_of(id), StmtKind::Var);
+    assign_tile_var(local, convert(value, var.dtype), span, StmtKind::Var);
     scopes_.back().push_back(std::move(local));
 }
 
 void Lowering::shared_declaration(NodeId id) {
     const NodeId target = tree_[id].first, dims = tree_[target].next, type = tree_[dims].next;
     has_shared_ = true;
+    const bool typed = type >= 0 && tree_[type].kind != Kind::Empty;
+    const auto dtype = typed ? declared_dtype(type) : std::nullopt;
     if (!var_types_.count(id)) {
         VarType& t = var_types_[id];
-        t.dtype = t.nominal = DType::Int64;
-        if (type >= 0 && tree_[type].kind != Kind::Empty) {
-            const auto dtype = dtype_from_string(tree_.text_of(type));
-            if (!dtype) {
-                report(Code::E0416, span_of(type),
-                       fmt::format("expected a dtype, got '{}'", tree_.text_of(type)));
-            } else {
-                t.dtype = t.nominal = *dtype;
-                t.weak = false;
-            }
-        }
+        t.dtype = t.nominal = dtype.value_or(DType::Int64);
+        t.weak = !dtype;
     }
     Local local;
     local.kind = Local::Kind::Shared;
@@ -386,18 +394,10 @@ void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span) {
     }
     const bool widens = op == BinaryOp::Add || op == BinaryOp::Mul;
     if (widens && !value.weak && widened(value.dtype) != value.dtype) {
-        // The product under a sum is rounded to the sum's dtype only.
-        const ir::Expr e = kernel_[value.expr];
-        const DType nominal = value.nominal, wide = widened(value.dtype);
-        if (e.kind == ir::ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Mul &&
-            is_floating(value.dtype)) {
-            value.expr = kernel_.binary(BinaryOp::Mul, kernel_.cast(ExprId{e.a}, wide, e.span),
-                                        kernel_.cast(ExprId{e.b}, wide, e.span), e.span);
-        } else {
-            value.expr = kernel_.cast(value.expr, wide, e.span);
-        }
+        const DType wide = widened(value.dtype);
+        value.expr = widen(value.expr, wide);
         value.dtype = wide;
-        value.nominal = is_floating(wide) ? nominal : wide;
+        if (!is_floating(wide)) value.nominal = wide;
     }
     VarType& type = var_types_[var.declaration];
     if (!join(type, value, span)) return;

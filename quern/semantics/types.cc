@@ -38,6 +38,11 @@ std::optional<DType> promote_integers(DType a, DType b) {
     }
 }
 
+/// A float for another reason than a literal.
+bool is_float_by_itself(const Value& value) {
+    return is_floating(value.dtype) && !value.weak && !value.lifted;
+}
+
 }  // namespace
 
 DType Lowering::widened(DType dtype) {
@@ -67,10 +72,30 @@ Value Lowering::make_scalar(ExprId expr, Span span, bool weak) {
 
 void Lowering::warn_of_quotient(ExprId expr) {
     const Expr e = kernel_[expr];
-    if (e.kind != ExprKind::Binary || static_cast<BinaryOp>(e.op) != BinaryOp::Div) return;
     if (is_floating(e.dtype)) return;
+    if (e.kind == ExprKind::Unary && static_cast<ir::UnaryOp>(e.op) == ir::UnaryOp::Neg) {
+        return warn_of_quotient(ExprId{e.a});
+    }
+    if (e.kind != ExprKind::Binary) return;
+    const auto op = static_cast<BinaryOp>(e.op);
+    if (op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul) {
+        // x / n * n is the multiple of n below x: what was cut off is meant to be.
+        if (op == BinaryOp::Mul &&
+            (divides(ExprId{e.a}, ExprId{e.b}) || divides(ExprId{e.b}, ExprId{e.a}))) {
+            return;
+        }
+        warn_of_quotient(ExprId{e.a});
+        return warn_of_quotient(ExprId{e.b});
+    }
+    if (op != BinaryOp::Div) return;
     report(Code::W0703, e.span, "the quotient of two integers is truncated, then used as a float")
         .help("convert one side first: f32(a) / b");
+}
+
+bool Lowering::divides(ExprId quotient, ExprId divisor) const {
+    const Expr& e = kernel_[quotient];
+    return e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Div &&
+           ExprId{e.b} == divisor;
 }
 
 ExprId Lowering::convert(ExprId expr, DType from, DType to) {
@@ -130,8 +155,10 @@ Value Lowering::convert(const Value& value, DType dtype) {
 
 bool Lowering::unify(Value& a, Value& b, Span span, DType& nominal, bool& weak) {
     weak = a.weak && b.weak;
+    const bool lifted = !weak && !is_float_by_itself(a) && !is_float_by_itself(b);
     DType dtype = a.dtype;
     const bool floats = is_floating(a.dtype) || is_floating(b.dtype);
+    const Value& real = is_floating(a.dtype) ? a : b;
     if (weak) {
         dtype = floats ? DType::Float32 : DType::Int64;
     } else if (a.weak != b.weak) {
@@ -145,12 +172,13 @@ bool Lowering::unify(Value& a, Value& b, Span span, DType& nominal, bool& weak) 
     } else if (a.dtype == DType::Bool || b.dtype == DType::Bool) {
         dtype = a.dtype == DType::Bool ? b.dtype : a.dtype;
         if (dtype == DType::Bool) dtype = DType::Int64;
+    } else if (floats && real.lifted) {
+        dtype = real.dtype;
     } else if (floats) {
         report(Code::E0404, span,
                fmt::format("expected operands of one kind, got {} and {}", to_string(a.dtype),
                            to_string(b.dtype)))
-            .help(fmt::format("convert the integers: {}(...)",
-                              to_string(is_floating(a.dtype) ? a.dtype : b.dtype)));
+            .help(fmt::format("convert the integers: {}(...)", to_string(real.dtype)));
         return false;
     } else if (const auto both = promote_integers(a.dtype, b.dtype)) {
         dtype = *both;
@@ -173,73 +201,97 @@ bool Lowering::unify(Value& a, Value& b, Span span, DType& nominal, bool& weak) 
     }
     a = convert(a, dtype);
     b = convert(b, dtype);
+    a.lifted = b.lifted = lifted && is_floating(dtype);
     return true;
+}
+
+bool Lowering::join_strong(VarType& joined, const Value& value, Span span) {
+    const bool mixed = is_floating(joined.dtype) != is_floating(value.dtype);
+    const bool has_bool = joined.dtype == DType::Bool || value.dtype == DType::Bool;
+    if (mixed && joined.lifted && !is_floating(value.dtype)) return true;
+    if (mixed && value.lifted && !has_bool) {
+        joined.dtype = joined.nominal = value.dtype;
+        joined.lifted = true;
+    } else if (joined.dtype == value.dtype) {
+        if (is_floating(joined.nominal) && is_floating(value.nominal)) {
+            joined.nominal = promote_floats(joined.nominal, value.nominal);
+        }
+    } else if (!mixed && is_floating(value.dtype)) {
+        joined.dtype = promote_floats(joined.dtype, value.dtype);
+        joined.nominal = promote_floats(joined.nominal, value.nominal);
+    } else if (has_bool) {
+        joined.dtype = joined.nominal = joined.dtype == DType::Bool ? value.dtype : joined.dtype;
+    } else if (mixed) {
+        report(Code::E0404, span,
+               fmt::format("expected a value of dtype {}, got {}", to_string(joined.dtype),
+                           to_string(value.dtype)))
+            .help(fmt::format("convert it: {}(...)", to_string(joined.dtype)));
+        return false;
+    } else if (const auto both = promote_integers(joined.dtype, value.dtype)) {
+        joined.dtype = joined.nominal = *both;
+    } else {
+        report(Code::E0415, span,
+               fmt::format("no integer dtype holds both {} and {}", to_string(joined.dtype),
+                           to_string(value.dtype)));
+        return false;
+    }
+    return true;
+}
+
+bool Lowering::join_dtype(VarType& joined, const Value& value, Span span) {
+    if (!joined.weak && !value.weak) return join_strong(joined, value, span);
+    if (joined.weak && value.weak) {
+        if (is_floating(value.dtype) && !is_floating(joined.dtype)) {
+            joined.dtype = joined.nominal = DType::Float32;
+        }
+        return true;
+    }
+    const DType strong = joined.weak ? value.dtype : joined.dtype;
+    const DType nominal = joined.weak ? value.nominal : joined.nominal;
+    const DType literal = joined.weak ? joined.dtype : value.dtype;
+    const bool lifts = is_floating(literal) && !is_floating(strong);
+    joined.lifted = joined.lifted || lifts || (joined.weak && value.lifted);
+    joined.dtype = lifts ? DType::Float32 : strong;
+    joined.nominal = lifts ? DType::Float32 : nominal;
+    joined.weak = false;
+    return true;
+}
+
+void Lowering::join_shape(VarType& joined, const Tile& tile) {
+    if (joined.capacities.size() < tile.axes.size()) {
+        joined.capacities.insert(joined.capacities.begin(),
+                                 tile.axes.size() - joined.capacities.size(), one());
+    }
+    const std::size_t shift = joined.capacities.size() - tile.axes.size();
+    for (std::size_t p = 0; p < tile.axes.size(); ++p) {
+        ExprId& have = joined.capacities[p + shift];
+        const Axis& axis = tile.axes[p];
+        if (kernel_.is_constant(have, 1)) have = axis.capacity;
+        if (is_ragged(axis) && !kernel_.is_constant(axis.capacity, 1)) {
+            joined.ragged |= 1u << (p + shift);
+        }
+    }
 }
 
 bool Lowering::join(VarType& type, const Value& value, Span span) {
     if (value.poisoned) return true;
     VarType joined = type;
-    if (type.weak && value.weak) {
-        if (is_floating(value.dtype) && !is_floating(type.dtype)) {
-            joined.dtype = joined.nominal = DType::Float32;
-        }
-    } else if (type.weak || value.weak) {
-        const DType strong = type.weak ? value.dtype : type.dtype;
-        const DType nominal = type.weak ? value.nominal : type.nominal;
-        const DType literal = type.weak ? type.dtype : value.dtype;
-        const bool lifts = is_floating(literal) && !is_floating(strong);
-        joined.dtype = lifts ? DType::Float32 : strong;
-        joined.nominal = lifts ? DType::Float32 : nominal;
-        joined.weak = false;
-        joined.lifted = type.lifted || lifts;
-    } else if (!type.lifted || is_floating(value.dtype)) {
-        if (type.dtype == value.dtype) {
-            if (is_floating(type.nominal) && is_floating(value.nominal)) {
-                joined.nominal = promote_floats(type.nominal, value.nominal);
-            }
-        } else if (is_floating(type.dtype) && is_floating(value.dtype)) {
-            joined.dtype = promote_floats(type.dtype, value.dtype);
-            joined.nominal = promote_floats(type.nominal, value.nominal);
-        } else if (is_floating(type.dtype) != is_floating(value.dtype) &&
-                   type.dtype != DType::Bool && value.dtype != DType::Bool) {
-            report(Code::E0404, span,
-                   fmt::format("expected a value of dtype {}, got {}", to_string(type.dtype),
-                               to_string(value.dtype)))
-                .help(fmt::format("convert it: {}(...)", to_string(type.dtype)));
-            return false;
-        } else if (type.dtype == DType::Bool || value.dtype == DType::Bool) {
-            joined.dtype = joined.nominal = type.dtype == DType::Bool ? value.dtype : type.dtype;
-        } else if (const auto both = promote_integers(type.dtype, value.dtype)) {
-            joined.dtype = joined.nominal = *both;
-        } else {
-            report(Code::E0415, span,
-                   fmt::format("no integer dtype holds both {} and {}", to_string(type.dtype),
-                               to_string(value.dtype)));
-            return false;
-        }
-    }
-    if (value.tile && joined.capacities.size() < value.tile->axes.size()) {
-        joined.capacities.assign(value.tile->axes.size() - joined.capacities.size(), one());
-        joined.capacities.insert(joined.capacities.end(), type.capacities.begin(),
-                                 type.capacities.end());
-    }
-    if (value.tile) {
-        const std::size_t shift = joined.capacities.size() - value.tile->axes.size();
-        for (std::size_t p = 0; p < value.tile->axes.size(); ++p) {
-            ExprId& have = joined.capacities[p + shift];
-            const Axis& axis = value.tile->axes[p];
-            if (kernel_.is_constant(have, 1)) have = axis.capacity;
-            if (is_ragged(axis) && !kernel_.is_constant(axis.capacity, 1))
-                joined.ragged |= 1u << (p + shift);
-        }
-    }
-    if (joined.dtype != type.dtype || joined.nominal != type.nominal || joined.weak != type.weak ||
-        joined.lifted != type.lifted || joined.ragged != type.ragged ||
-        joined.capacities != type.capacities) {
+    if (!join_dtype(joined, value, span)) return false;
+    if (value.tile) join_shape(joined, *value.tile);
+    if (joined != type) {
         type = joined;
         changed_ = true;
     }
     return true;
+}
+
+ExprId Lowering::widen(ExprId expr, DType wide) {
+    const Expr e = kernel_[expr];
+    if (e.dtype == wide) return expr;
+    const bool product = e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Mul;
+    if (!product) return kernel_.cast(expr, wide, e.span);
+    return kernel_.binary(BinaryOp::Mul, kernel_.cast(ExprId{e.a}, wide, e.span),
+                          kernel_.cast(ExprId{e.b}, wide, e.span), e.span);
 }
 
 bool Lowering::changes(ExprId id) const {

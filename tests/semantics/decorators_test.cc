@@ -47,6 +47,43 @@ TEST(Check31, StepsAreThoseOfTile) {
     EXPECT_EQ(findings(example_text("14"), given), "");
 }
 
+TEST(Check31, NamesOfTileWithoutALoopAreRefused) {
+    const auto text = [](const std::string& tile, const std::string& body) {
+        return "compute(x) {\n@kernel custom\n@tile(" + tile + ")\n" + body + "\n}";
+    };
+    const Given given = with({{{64}}});
+    const std::string one = "for b in 0..len step 32: out[b:b+32] = x[b:b+32]";
+    EXPECT_EQ(findings(text("p=32", one), given), "");
+    const Analysed two = analyse(text("p=32, q=16", one), given);
+    EXPECT_EQ(two.findings(), "E0311 3:13 `q=16`");
+    EXPECT_TRUE(contains(two.words("E0311"), "@tile states 2 steps, the body has 1 loop with"));
+    EXPECT_EQ(findings(text("p=32", "for i in 0..n: out[i] = x[i]"), given), "E0311 3:7 `p=32`");
+    // A name that the body uses is a number with a name.
+    EXPECT_EQ(findings(text("p=32, q=16",
+                            "for b in 0..len step p: out[b:b+p] = x[b:b+p] * reduce(+, x[0:q])"),
+                       given),
+              "");
+}
+
+TEST(Check32, EveryBroadcastIsCheckedAndItsOperandUsed) {
+    const auto text = [](const std::string& value) {
+        return "compute(m, v, w) {\n@kernel elementwise\n@broadcast(v, axis=1)\n@broadcast(w, "
+               "axis=0)\nfor i in 0..rows, j in 0..cols: out[i, j] = " +
+               value + "\n}";
+    };
+    const Given given = with({{{3, 4}}, {{4}}, {{3}}});
+    EXPECT_EQ(findings(text("m[i, j] * v[j] * w[i]"), given), "");
+    EXPECT_EQ(findings(text("m[i, j] * v[i] * w[i]"), given).substr(0, 5), "E0505");
+    const Analysed unused = analyse(text("m[i, j] * w[i]"), given);
+    EXPECT_EQ(unused.findings(), "E0505 3:12 `v`");
+    EXPECT_TRUE(contains(unused.words("E0505"), "the body does not use it"));
+    EXPECT_EQ(findings(text("m[i, j] * v[j]"), given), "E0505 4:12 `w`");
+    // Without loops it is used as a whole.
+    EXPECT_EQ(findings("compute(m, v) {\n@kernel fused\n@broadcast(v, axis=1)\nout = m * v\n}",
+                       with({{{3, 4}}, {{4}}})),
+              "");
+}
+
 TEST(Check32, BroadcastDescribesTheBody) {
     const auto text = [](const std::string& decorator, const std::string& index) {
         return "compute(m, v) {\n@kernel elementwise\n@broadcast(" + decorator +
@@ -69,11 +106,23 @@ TEST(Check33, ASharedHintIsComparedWithTheSharedVariables) {
     };
     const Analysed small = analyse(text("1"), with({{{4}}}));
     EXPECT_EQ(small.findings(), "E0312 3:9 `1`");
-    EXPECT_TRUE(contains(small.words("E0312"), "1 bytes"));
+    EXPECT_TRUE(contains(small.words("E0312"), "1 byte,"));
     EXPECT_TRUE(contains(small.words("E0312"), "12288"));
     EXPECT_EQ(findings(text("12288"), with({{{4}}})), "");
     EXPECT_EQ(findings(text("3072 * 4 + 4"), with({{{4}}})), "W0706 3:9 `3072 * 4 + 4`");
     EXPECT_EQ(findings(text("4 * m"), with({{{4}}}, {{"m", std::int64_t(3072)}})), "");
+}
+
+TEST(Check38, AConvolutionIsRefusedOrExplainedAtItsKind) {
+    const Given given = with({{{1, 1, 5, 5}}, {{1, 1, 3, 3}}, {{1}}});
+    const std::string text = example_text("11");
+    EXPECT_EQ(analyse(text, given).findings(true), "N0803 3:13 `conv2d`");
+    std::string zero = text;
+    zero.replace(zero.find("@kernel conv2d"), 14, "@kernel conv2d(stride=0)");
+    EXPECT_EQ(analyse(zero, given).findings(), "E0309 3:27 `0`");
+    Given host = given;
+    host.arguments = {{"stride", std::int64_t(-1)}, {"padding", std::int64_t(0)}};
+    EXPECT_EQ(analyse(text, host).findings(), "E0309 3:13 `conv2d`");
 }
 
 TEST(Check49, YieldsFitTheirOperator) {
@@ -98,6 +147,19 @@ TEST(Check49, YieldsFitTheirOperator) {
     EXPECT_EQ(axis("r"), "E0313 2:24 `r`");
     EXPECT_EQ(findings("compute(x) {\n@kernel fused\nout = reduce(+, x, axis=2)\n}", m),
               "E0432 3:25 `2`");
+}
+
+TEST(Check49, AReduceKernelStoresOnlyWhatItYields) {
+    const Given given = with({{{2, 3}}});
+    const auto text = [](const std::string& kind) {
+        return "compute(x) {\n@kernel " + kind +
+               "\nfor i in 0..r, j in 0..c:\n  yield x[i, j]\n  out[i] = x[i, j]\n}";
+    };
+    for (const std::string kind : {"reduce(+)", "reduce(+, axis=1)"}) {
+        const Analysed a = analyse(text(kind), given);
+        EXPECT_EQ(a.findings(), "E0502 5:3 `out[i]`") << kind;
+        EXPECT_TRUE(contains(a.words("E0502"), "'out' of a reduce kernel is what it yields"));
+    }
 }
 
 TEST(Check82, AWorkGroupChangesNothingButTheHint) {

@@ -160,6 +160,32 @@ TEST(E0513, TwoWritesOfDifferentLoopsNeedABarrier) {
               "E0513 6:1");
 }
 
+/// One shared array written by two nested loops, without a barrier between iterations.
+std::string staged(const std::string& shape, const std::string& outer, const std::string& lanes,
+                   const std::string& index) {
+    return "compute(x) {\n@kernel fused\nfor b in 0..n:\n  shared var s[" + shape +
+           "]\n  for t in 0.." + outer + ":\n    for i in 0.." + lanes + ": s[" + index +
+           "] = x[b, i]\n  barrier()\n  out[b] = s[0]\n}";
+}
+
+TEST(E0513, AnotherIterationOfAnOuterLoopMayWriteTheSameElement) {
+    const Given given = with({{{2, 16}}});
+    EXPECT_EQ(findings(staged("4", "3", "4", "(i + t) % 4"), given).substr(0, 22),
+              "E0513 6:20 `s[(i + t) ");
+    EXPECT_EQ(findings(staged("64", "4", "16", "i + t"), given).substr(0, 5), "E0513");
+    EXPECT_EQ(findings(staged("64", "4", "16", "15*t + i"), given).substr(0, 5), "E0513");
+    EXPECT_EQ(findings(staged("64", "4", "m", "3*i + t"), given).substr(0, 5), "E0513");
+    // The same lane each time, or another part of the array.
+    EXPECT_EQ(findings(staged("16", "3", "16", "i"), given), "");
+    EXPECT_EQ(findings(staged("64", "4", "16", "16*t + i"), given), "");
+    EXPECT_EQ(findings(staged("64", "4", "10", "16*t + i"), with({{{2, 10}}})), "");
+    EXPECT_EQ(findings(staged("4*m", "4", "m", "t*m + i"), given), "");
+    EXPECT_EQ(findings(staged("4*m", "4", "m", "4*i + t"), given), "");
+    EXPECT_EQ(
+        findings(staged("k*m", "k", "m", "i*k + t"), with({{{2, 16}}}, {{"k", std::int64_t(4)}})),
+        "");
+}
+
 TEST(Check85, ABarrierWithoutACooperativeKernelWarns) {
     EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor i in 0..n:\n  let v = x[i]\n  "
                        "barrier()\n  out[i] = v\n}",

@@ -26,6 +26,70 @@ TEST(Tiles, ASliceOfConstantLengthHasAnExtentOfWhatIsThere) {
               "E0415 6:29 `k:2*k+64`");
 }
 
+TEST(Tiles, TheEndOfASliceIsADimension) {
+    const Analysed a = analyse(rows("  out[b] = reduce(+, x[b, 0:m])"), kMatrix);
+    EXPECT_EQ(a.origin("m"), "100 from axis 1 of 'x' (largest range in bounds)");
+    EXPECT_EQ(analyse(rows("  out[b, 0:m] = x[b, 8:m+8]"), kMatrix).output(), (Shape{2, 92}));
+    EXPECT_EQ(analyse(rows("  out[b, 0:3*m] = x[b, 0:3*m]"), kMatrix).output(), (Shape{2, 99}));
+    // Two reads: the lesser.
+    const std::string two =
+        "compute(x, y) {\n@kernel custom\nfor b in 0..n: out[b] = reduce(+, x[b, 0:m] * y[0:m])\n}";
+    EXPECT_TRUE(contains(analyse(two, with({{{2, 5}}, {{4}}})).origin("m"), "4 from min("));
+    EXPECT_EQ(analyse("compute(x, y) {\n@kernel custom\nout[0] = reduce(+, x[0:m] * y[0:k])\n}",
+                      with({{{5}}, {{4}}}))
+                  .findings()
+                  .substr(0, 5),
+              "E0501");
+    // What binds it otherwise comes first.
+    EXPECT_EQ(
+        analyse("compute(x, y: [m]) {\n@kernel custom\nfor b in 0..n: out[b] = reduce(+, x[b, "
+                "0:m] * y[0:m])\n}",
+                with({{{2, 5}}, {{4}}}))
+            .origin("m"),
+        "4 from axis 0 of 'y' (declared)");
+    EXPECT_TRUE(contains(analyse(rows("  out[b] = reduce(+, x[b, 0:m])"),
+                                 with({{{2, 100}}}, {{"m", std::int64_t(7)}}))
+                             .cir(),
+                         "in 0..min(7, x.1)"));
+}
+
+TEST(Tiles, WhereASliceBeginsIsNoDimension) {
+    EXPECT_EQ(findings(rows("  out[b] = reduce(+, x[b, k:k+4])"), kMatrix).substr(0, 13),
+              "E0411 4:27 `k");
+    EXPECT_EQ(findings(rows("  out[b] = reduce(+, x[b, m:2*m])"), kMatrix).substr(0, 5), "E0411");
+    EXPECT_EQ(
+        findings(rows("  if x[b, 0] > 0.0: out[b] = reduce(+, x[b, 0:m])"), kMatrix).substr(0, 5),
+        "E0411");
+}
+
+TEST(Tiles, ASliceBeginsWithinItsAxis) {
+    const auto sum = [](const std::string& slice, std::int64_t extent) {
+        return findings("compute(x) {\n@kernel custom\nout[0] = reduce(+, x[" + slice + "])\n}",
+                        with({{{extent}}}));
+    };
+    EXPECT_EQ(sum("20:24", 16), "E0507 3:22 `20:24`");
+    EXPECT_EQ(sum("16:20", 16), "E0507 3:22 `16:20`");
+    EXPECT_EQ(sum("-2:2", 16), "E0507 3:22 `-2:2`");
+    EXPECT_EQ(sum("17:", 16), "E0507 3:22 `17:`");
+    // Lanes beyond the end are absent, and what is left of an axis may be nothing.
+    EXPECT_EQ(sum("14:18", 16), "");
+    EXPECT_EQ(sum("16:", 16), "");
+    EXPECT_EQ(sum("0:4", 0), "");
+    const Analysed a = analyse("compute(x) {\n@kernel custom\nout[0] = reduce(+, x[k:k+4])\n}",
+                               with({{{16}}}, {{"k", std::int64_t(20)}}));
+    EXPECT_TRUE(
+        contains(a.words("E0507"),
+                 "expected a slice that begins within axis 0 of 'x', which has 16 elements, "
+                 "got 20"));
+}
+
+TEST(Tiles, ASliceOfOutHasOneLengthEverywhere) {
+    EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor b in 0..len step 32: out[b:len] = "
+                       "x[b:b+32]\n}",
+                       with({{{64}}})),
+              "E0415 3:30 `b:len`");
+}
+
 TEST(Tiles, AVarJoinsAScalarAndATile) {
     const Analysed a = analyse(
         rows("  var m = -inf\n  m = row_max(x[b, 0:4])\n  out[b] = reduce(max, m)"), kMatrix);

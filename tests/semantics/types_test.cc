@@ -107,6 +107,29 @@ TEST(Types, AVarIsTheJoinOfItsAssignments) {
               "E0404 5:3 `v = y[i]`");
 }
 
+std::string summed(const std::string& statements) {
+    return "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  var s = 0.0\n  for i in 0..n:\n" +
+           statements + "  out[b] = s\n}";
+}
+
+TEST(Types, AVarStartedByAFloatTakesIntegersHoweverTheyAreAdded) {
+    const Given given = with({{{2, 4}, DType::Int32}});
+    for (const std::string statement :
+         {"s += x[b, i]", "s -= x[b, i]", "s = s + x[b, i]", "s = x[b, i] + s + x[b, i]",
+          "s = max(s, x[b, i])", "s = s - 0.5 * x[b, i] - x[b, i]",
+          "s = select(x[b, i] > 0, s, x[b, i])"}) {
+        const Analysed a = analyse(summed("    " + statement + "\n"), given);
+        EXPECT_EQ(a.findings(), "") << statement;
+        EXPECT_TRUE(contains(a.cir(), "var s: float32 = 0.0")) << statement;
+    }
+    // In either order: half an integer is a float because of the literal only.
+    EXPECT_EQ(findings(summed("    s += 0.5 * x[b, i]\n    s += x[b, i]\n"), given), "");
+    EXPECT_EQ(findings(summed("    s += x[b, i]\n    s += 0.5 * x[b, i]\n"), given), "");
+    // What a cast or an operand made a float is one for good.
+    EXPECT_EQ(findings(summed("    s = f32(x[b, i]) + x[b, i]\n"), given),
+              "E0404 6:9 `f32(x[b, i]) + x[b, i]`");
+}
+
 TEST(Types, SumsOfHalvesAreFloat32AndRoundAtTheStore) {
     const Analysed a =
         analyse(example_text("09"), with({{{2, 3}, DType::Float16}, {{3, 2}, DType::Float16}}));
@@ -117,6 +140,57 @@ TEST(Types, SumsOfHalvesAreFloat32AndRoundAtTheStore) {
     // Without a sum nothing widens.
     const std::string plain = analyse(elementwise("a", "a[i] * a[i]"), of(DType::Float16)).cir();
     EXPECT_TRUE(contains(plain, "out[i] = a[i] * a[i]"));
+}
+
+TEST(Types, AProductUnderASumIsMadeInTheDtypeOfTheSum) {
+    const Given given = with({{{8}, DType::Int8}, {{8}, DType::Int8}});
+    const std::string wide = "int64(a[i]) * int64(b[i])";
+    EXPECT_TRUE(
+        contains(analyse("compute(a, b) {\n@kernel custom\nvar s = 0\nfor i in 0..n: s += a[i] * "
+                         "b[i]\nout[0] = s\n}",
+                         given)
+                     .cir(),
+                 "s += " + wide));
+    EXPECT_TRUE(contains(
+        analyse("compute(a, b) {\n@kernel reduce(+)\nfor i in 0..n: yield a[i] * b[i]\n}", given)
+            .cir(),
+        wide));
+    const std::string tiles =
+        analyse("compute(a, b) {\n@kernel custom\nout[0] = reduce(+, a[0:8] * b[0:8])\n}", given)
+            .cir();
+    EXPECT_TRUE(contains(tiles, ") * int64(b["));
+    // A product that nothing adds up keeps its dtype.
+    EXPECT_TRUE(
+        contains(analyse(elementwise("a, b", "a[i] * b[i]"), given).cir(), "out[i] = a[i] * b[i]"));
+}
+
+TEST(Types, APowerOfIntegersIsAnInteger) {
+    const Given given = with({{{8}, DType::Int8}, {{8}, DType::UInt16}});
+    EXPECT_EQ(analyse(elementwise("a, b", "pow(a[i], 2)"), given).out_dtype(), DType::Int8);
+    EXPECT_EQ(analyse(elementwise("a, b", "pow(2, b[i])"), given).out_dtype(), DType::UInt16);
+    EXPECT_EQ(analyse(elementwise("a, b", "pow(a[i], b[i])"), given).out_dtype(), DType::Int32);
+    EXPECT_EQ(analyse(elementwise("a, b", "select(a[i] > 0, pow(i, 2), 0)"), given).out_dtype(),
+              DType::Int64);
+    // A float on one side makes it one of floats.
+    EXPECT_EQ(analyse(elementwise("a, b", "pow(a[i], 2.0)"), given).out_dtype(), DType::Float32);
+    EXPECT_EQ(analyse(elementwise("a, b", "pow(2.0, b[i])"), given).out_dtype(), DType::Float32);
+    EXPECT_EQ(analyse(elementwise("a", "pow(a[i], 2)"), of(DType::Float16)).out_dtype(),
+              DType::Float16);
+}
+
+TEST(Types, AQuotientReachesAFloatThroughSumsAndProducts) {
+    const auto warned = [](const std::string& value) {
+        return findings(elementwise("x", "x[i] * (" + value + ")"), of(DType::Float32));
+    };
+    EXPECT_EQ(warned("i / 2"), "W0703 3:35 `i / 2`");
+    EXPECT_EQ(warned("i / 2 + 1"), "W0703 3:35 `i / 2`");
+    EXPECT_EQ(warned("1 - 3 * (i / 2)"), "W0703 3:44 `i / 2`");
+    EXPECT_EQ(warned("-(i / 2)"), "W0703 3:37 `i / 2`");
+    // A multiple, and a digit, are meant to be whole.
+    EXPECT_EQ(warned("i / 2 * 2"), "");
+    EXPECT_EQ(warned("i - i / 2 * 2"), "");
+    EXPECT_EQ(warned("i / 2 % 2"), "");
+    EXPECT_EQ(warned("i + 2"), "");
 }
 
 TEST(Types, SumsOfIntegersAreWideAndExtremesAreNot) {
@@ -181,11 +255,15 @@ TEST(Types, ASharedVarTakesTheTypeOfWhatIsStored) {
 TEST(Types, Float8IsForStorage) {
     EXPECT_EQ(findings(elementwise("x", "x[i]"), of(DType::Float8E4M3)).substr(0, 5), "E0606");
     EXPECT_EQ(findings(elementwise("x", "float8_e4m3(x[i])"), of(DType::Float32)),
-              "E0407 3:27 `float8_e4m3`");
+              "E0606 3:27 `float8_e4m3`");
     EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v: float8_e4m3 = 0.0\n "
                        " out[i] = x[i] + v\n}",
                        of(DType::Float32)),
-              "E0416 4:10 `float8_e4m3`");
+              "E0606 4:10 `float8_e4m3`");
+    EXPECT_EQ(findings("compute(x) {\n@kernel fused\nfor i in 0..n:\n  shared var v[4]: f8_e5m2\n "
+                       " out[i] = x[i]\n}",
+                       of(DType::Float32)),
+              "E0606 4:20 `f8_e5m2`");
 }
 
 TEST(Types, ADeclaredDtypeIsKept) {
