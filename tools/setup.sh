@@ -12,7 +12,7 @@ packages=(
     # Libraries, all that others maintain better
     libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev
     # Command, tests and benchmarks
-    libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev
+    libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev libmpfr-dev
     # The other compilers that the tests use, and the fuzzer
     clang-14 libclang-rt-14-dev clang-19 libclang-rt-19-dev
     # Checks, and references that tests compare with

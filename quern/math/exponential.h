@@ -1,0 +1,113 @@
+#pragma once
+
+#include "quern/math/value.h"
+
+// exp, exp2, and the reduced exponential that tanh and erf use.
+//
+// x = k ln 2 + r with k the nearest integer, r in two parts of ln 2 (Cody & Waite, "Software Manual
+// for the Elementary Functions", 1980): the product of k and the first is exact. The polynomials
+// are minimax (Remez' exchange, coefficients rounded one by one from the lowest and the others
+// fitted again); the bounds are those of the rounded coefficients.
+
+namespace quern::math {
+
+inline constexpr double kLog2E = 0x1.71547652b82fep0;
+
+/// ln 2 = high + low, (e^r - 1 - r) / r^2 and (2^r - 1) / r, and where results no longer differ.
+template <class Element>
+struct ExponentialTable;
+
+template <>
+struct ExponentialTable<float> {
+    static constexpr double kLn2High = 0x1.62e4p-1;
+    static constexpr double kLn2Low = 0x1.7f7d1cf79abcap-20;
+
+    /// On |r| <= ln 2 / 2: error below 2^-28.0 e^r.
+    static constexpr std::array kExp = {0x1.fffffcp-2, 0x1.55548cp-3, 0x1.5558a8p-5, 0x1.123d0ep-7,
+                                        0x1.6a3428p-10};
+
+    /// On |r| <= 1/2: error below 2^-26.2 2^r.
+    static constexpr std::array kExp2 = {0x1.62e43p-1, 0x1.ebfb94p-3,  0x1.c6af9ep-5,
+                                         0x1.3b68p-7,  0x1.5ef4dap-10, 0x1.17b882p-13};
+
+    static constexpr double kLeast = -104, kMost = 89;
+    static constexpr double kLeast2 = -151, kMost2 = 129;
+};
+
+template <>
+struct ExponentialTable<double> {
+    static constexpr double kLn2High = 0x1.62e42fefa4p-1;
+    static constexpr double kLn2Low = -0x1.8432a1b0e2634p-43;
+
+    /// Error below 2^-57.1 e^r.
+    static constexpr std::array kExp = {
+        0x1.000000000000ap-1,  0x1.55555555554eap-3,  0x1.555555555057ep-5, 0x1.1111111122543p-7,
+        0x1.6c16c1852784bp-10, 0x1.a01a016f5a762p-13, 0x1.a019967ed09ep-16, 0x1.71de3fd79c291p-19,
+        0x1.28b166f2f3f5p-22,  0x1.af5367cc7fb12p-26};
+
+    /// Error below 2^-56.8 2^r.
+    static constexpr std::array kExp2 = {
+        0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5b3p-3,  0x1.c6b08d704a26ep-5,  0x1.3b2ab6fb9db19p-7,
+        0x1.5d87fe78462d7p-10, 0x1.43091315e8d7cp-13, 0x1.ffcbfe5e8c9d9p-17, 0x1.62bfb76cbe3d4p-20,
+        0x1.b520a86514748p-24, 0x1.e634c3019c33bp-28, 0x1.f083f55da57dp-32};
+
+    static constexpr double kLeast = -746, kMost = 710;
+    static constexpr double kLeast2 = -1076, kMost2 = 1025;
+};
+
+/// e^x = 2^k (1 + fraction). k is in the lowest bits of `rounded`.
+template <Value V>
+struct Exponential {
+    V rounded;
+    V fraction;
+};
+
+template <Value V>
+Exponential<V> reduced_exp(V x) {
+    using Table = ExponentialTable<typename V::Element>;
+    const V rounded = x * kLog2E + FormatOf<V>::kRounder;
+    const V k = rounded - FormatOf<V>::kRounder;
+    const V r = (x - k * Table::kLn2High) - k * Table::kLn2Low;
+    return {rounded, r + r * r * polynomial(r, Table::kExp)};
+}
+
+/// 2^k for k in the lowest bits of `rounded`, where that is a normal number.
+template <Value V>
+V scale_of(V rounded) {
+    const auto i = bits(rounded);
+    return power_of_two<V>(i + i.constant(FormatOf<V>::kBias - FormatOf<V>::kRounderBits));
+}
+
+/// 2^k x rounded once, also where 2^k or the result is no normal number: half of k at a time.
+template <Value V>
+V scaled(V x, V rounded) {
+    const auto i = bits(rounded);
+    const auto biased = i + i.constant(2 * FormatOf<V>::kBias - FormatOf<V>::kRounderBits);
+    const auto half = biased >> 1;
+    return x * power_of_two<V>(half) * power_of_two<V>(biased - half);
+}
+
+/// x brought into [least, most]; NaN stays.
+template <Value V>
+V clamped(V x, double least, double most) {
+    const V above = select(x < least, least, x);
+    return select(above > most, most, above);
+}
+
+template <Value V>
+V exp(V x) {
+    using Table = ExponentialTable<typename V::Element>;
+    const Exponential<V> e = reduced_exp(clamped(x, Table::kLeast, Table::kMost));
+    return scaled(e.fraction + 1.0, e.rounded);
+}
+
+template <Value V>
+V exp2(V x) {
+    using Table = ExponentialTable<typename V::Element>;
+    const V near = clamped(x, Table::kLeast2, Table::kMost2);
+    const V rounded = near + FormatOf<V>::kRounder;
+    const V r = near - (rounded - FormatOf<V>::kRounder);
+    return scaled(r * polynomial(r, Table::kExp2) + 1.0, rounded);
+}
+
+}  // namespace quern::math

@@ -1,0 +1,104 @@
+#pragma once
+
+#include "quern/math/exponential.h"
+
+// sinh, cosh, tanh.
+
+namespace quern::math {
+
+/// (sinh(r) / r - 1) / r^2 and (cosh(r) - 1) / r^2 in r^2, minimax on |r| <= 0.562.
+template <class Element>
+struct HyperbolicTable;
+
+template <>
+struct HyperbolicTable<float> {
+    /// Error below 2^-31.4 and 2^-28.5 of the function.
+    static constexpr std::array kSinh = {0x1.555558p-3, 0x1.110e16p-7, 0x1.a3e294p-13};
+    static constexpr std::array kCosh = {0x1.000004p-1, 0x1.554ffcp-5, 0x1.6fee82p-10};
+
+    /// Above it sinh and cosh are infinite, tanh is 1.
+    static constexpr double kMost = 89.5, kMostTanh = 9.5;
+
+    /// (tanh(x) / x - 1) / x^2 in x^2, minimax on x <= 0.551: error below 2^-29.7 of tanh.
+    static constexpr std::array kTanh = {-0x1.55554ap-2, 0x1.110ceep-3, -0x1.b91e7ep-5,
+                                         0x1.58e516p-6, -0x1.992186p-8};
+};
+
+template <>
+struct HyperbolicTable<double> {
+    /// Error below 2^-63.6 and 2^-60.5 of the function.
+    static constexpr std::array kSinh = {0x1.5555555555555p-3,  0x1.1111111111245p-7,
+                                         0x1.a01a019fbd822p-13, 0x1.71de3b21d6165p-19,
+                                         0x1.ae628d988ea45p-26, 0x1.631a7eeff201ep-33};
+    static constexpr std::array kCosh = {0x1.ffffffffffffep-2,  0x1.5555555555915p-5,
+                                         0x1.6c16c16b81181p-10, 0x1.a01a02f761cf5p-16,
+                                         0x1.27e36d81b9c4fp-22, 0x1.20b332e805f1cp-29};
+    static constexpr double kMost = 710.5, kMostTanh = 20;
+
+    /// Error below 2^-60.3 of tanh.
+    static constexpr std::array kTanh = {
+        -0x1.555555555554fp-2,  0x1.111111111077ap-3,  -0x1.ba1ba1b97a8ccp-5,
+        0x1.664f485897817p-6,   -0x1.226e2ef31c05ep-7, 0x1.d6d2957d41a9ep-9,
+        -0x1.7d8f7afe7b66ap-10, 0x1.3480866699bc5p-11, -0x1.e94cb5b0cb7ecp-13,
+        0x1.5d07eaf543871p-14,  -0x1.45f2cf5b19c69p-16};
+};
+
+/// |x| = k ln 2 + r. With a, b = 2^(k-2) -+ 2^(-k-2):
+/// sinh |x| = 2 (a cosh r + b sinh r), cosh |x| = 2 (b cosh r + a sinh r).
+template <Value V>
+struct Hyperbolic {
+    V a, b, sinh_r, cosh_r_minus_1;
+};
+
+template <Value V>
+Hyperbolic<V> reduced_hyperbolic(V x) {
+    using Table = HyperbolicTable<typename V::Element>;
+    using Exp = ExponentialTable<typename V::Element>;
+    using Form = FormatOf<V>;
+    const V size = abs(x);
+    const V t = select(size > Table::kMost, Table::kMost, size);
+    // k is 0 up to |x| = 0.7 ln 2, since the terms of a sum cancel where k is 1 and r negative.
+    const V rounded = (t * kLog2E - 0.2) + Form::kRounder;
+    const V n = rounded - Form::kRounder;
+    const V r = (t - n * Exp::kLn2High) - n * Exp::kLn2Low;
+    const V z = r * r;
+
+    const auto i = bits(rounded);
+    const auto k = i - i.constant(Form::kRounderBits);
+    const auto middle = i.constant(Form::kBias - 2);
+    const V grows = power_of_two<V>(middle + k);
+    // From k = 64 on the other power is too small to matter.
+    const V falls = power_of_two<V>(select(k < i.constant(64), middle - k, i.constant(0)));
+    return {grows - falls, grows + falls, r + r * z * polynomial(z, Table::kSinh),
+            z * polynomial(z, Table::kCosh)};
+}
+
+template <Value V>
+V sinh(V x) {
+    const Hyperbolic<V> h = reduced_hyperbolic(x);
+    const V half = h.a + (h.a * h.cosh_r_minus_1 + h.b * h.sinh_r);
+    return with_sign(half + half, sign_of(x));
+}
+
+template <Value V>
+V cosh(V x) {
+    const Hyperbolic<V> h = reduced_hyperbolic(x);
+    const V half = h.b + (h.b * h.cosh_r_minus_1 + h.a * h.sinh_r);
+    return half + half;
+}
+
+/// A polynomial up to tanh x = 1/2, then 1 - 2 / (e^(2x) + 1).
+template <Value V>
+V tanh(V x) {
+    using Table = HyperbolicTable<typename V::Element>;
+    const V size = abs(x);
+    const V z = x * x;
+    const V near = size + size * z * polynomial(z, Table::kTanh);
+    const V t = select(size > Table::kMostTanh, Table::kMostTanh, size);
+    const Exponential<V> e = reduced_exp(t + t);
+    const V scale = scale_of(e.rounded);
+    const V far = 1.0 - 2.0 / (scale * e.fraction + (scale + 1.0));
+    return with_sign(select(size < 0.55, near, far), sign_of(x));
+}
+
+}  // namespace quern::math

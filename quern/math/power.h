@@ -1,0 +1,102 @@
+#pragma once
+
+#include "quern/math/logarithm.h"
+#include "quern/math/two_parts.h"
+
+// pow and rsqrt. |x|^y = 2^(y log2 |x|): for float all of it in double; for double the logarithm
+// and the product in two parts.
+
+namespace quern::math {
+
+/// (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2, minimax on |s| <= 0.1717: error below 2^-66.2 of
+/// 2 atanh(s).
+inline constexpr std::array kAtanhTail = {
+    0x1.9999999999b32p-2, 0x1.2492492457978p-2, 0x1.c71c722dc4102p-3, 0x1.745ce9c1025a9p-3,
+    0x1.3b1ef29cc1962p-3, 0x1.0f7f484073029p-3, 0x1.0e48ce947536p-3};
+
+/// log2 of 2^k (1 + f), error about 2^-64 of it.
+template <DoubleValue V>
+TwoParts<V> log2_in_parts(Logarithm<V> p) {
+    // s = f / (2 + f), in two parts.
+    const TwoParts<V> divisor = ordered_sum(p.f.constant(2), p.f);
+    const V s = p.f / divisor.high;
+    const TwoParts<V> back = exact_product(s, divisor.high);
+    const V s_low = (((p.f - back.high) - back.low) - s * divisor.low) / divisor.high;
+    const TwoParts<V> root = ordered_sum(s, s_low);
+
+    const TwoParts<V> square = product(root, root);
+    const TwoParts<V> cube = product(root, square);
+    const TwoParts<V> third = constant_parts(s, 0x1.5555555555555p-1, 0x1.5555555555555p-55);
+    const TwoParts<V> second = product(cube, third);
+    const V tail = cube.high * square.high * polynomial(square.high, kAtanhTail);
+
+    const TwoParts<V> sum = ordered_sum(root.high + root.high, second.high);
+    const TwoParts<V> natural =
+        ordered_sum(sum.high, sum.low + ((root.low + root.low) + second.low + tail));
+    const TwoParts<V> log2e = constant_parts(s, kLog2E, 0x1.777d0ffda0d24p-56);
+    const TwoParts<V> binary = product(natural, log2e);
+    const TwoParts<V> whole = ordered_sum(p.k, binary.high);
+    return ordered_sum(whole.high, whole.low + binary.low);
+}
+
+/// size^y for size > 0; anything where size is infinite.
+template <DoubleValue V>
+V positive_power(V size, V y) {
+    using Table = ExponentialTable<double>;
+    const TwoParts<V> logarithm = log2_in_parts(split(size));
+    // Beyond 2^64 every power of a number other than 1 is 0 or infinite.
+    const V times = clamped(y, -0x1p64, 0x1p64);
+    const TwoParts<V> exact = exact_product(times, logarithm.high);
+    const V low = exact.low + times * logarithm.low;
+    const V near = clamped(exact.high, Table::kLeast2, Table::kMost2);
+    const V rounded = near + FormatOf<V>::kRounder;
+    // What was clamped has no use for a low part, which may be large.
+    const V rest = select(near == exact.high, low, 0.0);
+    const V r = (near - (rounded - FormatOf<V>::kRounder)) + rest;
+    return scaled(r * polynomial(r, Table::kExp2) + 1.0, rounded);
+}
+
+template <FloatValue V>
+V positive_power(V size, V y) {
+    using Table = ExponentialTable<double>;
+    const auto wide = widen(size);
+    using Wide = std::remove_const_t<decltype(wide)>;
+    const Wide exponent = widen(y) * log2_of(split_normal(wide, 0));
+    // Both ends are beyond those of float, and powers of two are normal between them.
+    const Wide near = clamped(exponent, -200, 200);
+    const Wide rounded = near + Format<double>::kRounder;
+    const Wide r = near - (rounded - Format<double>::kRounder);
+    return narrow((r * polynomial(r, Table::kExp2) + 1.0) * scale_of(rounded));
+}
+
+/// The special cases of C99, annex F.9.4.4.
+template <Value V>
+V pow(V x, V y) {
+    const V size = abs(x);
+    const auto falls = y < 0.0;
+    const auto is_zero = size == 0.0;
+    const auto is_end = is_zero | (size == kInfinity);
+    const auto end_is_infinite = (is_zero & falls) | !(is_zero | falls);
+    const V end = select(end_is_infinite, x.constant(kInfinity), x.constant(0));
+    // The logarithm of 1 is 0, which has no product with infinity.
+    const V magnitude = select(is_end, end, select(size == 1.0, 1.0, positive_power(size, y)));
+
+    const V half = y * 0.5;
+    const auto is_integer = floor(y) == y;
+    const auto is_odd = is_integer & (floor(half) != half);
+    const auto sign = sign_of(x);
+    const V signed_power = with_sign(magnitude, select(is_odd, sign, sign.constant(0)));
+
+    const auto is_undefined = (x < 0.0) & (x != -kInfinity) & !is_integer;
+    const V real = select(is_undefined, kNan, signed_power);
+    const V sum = x + y;
+    const V number = select((x != x) | (y != y), sum, real);
+    return select((y == 0.0) | (x == 1.0), 1.0, number);
+}
+
+template <Value V>
+V rsqrt(V x) {
+    return 1.0 / sqrt(x);
+}
+
+}  // namespace quern::math
