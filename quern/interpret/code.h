@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "quern/interpret/functions.h"
 #include "quern/interpret/interpret.h"
 #include "quern/interpret/operations.h"
 #include "quern/interpret/tree.h"
@@ -37,7 +38,8 @@ struct Instruction {
     union {
         std::int64_t immediate = 0;
         Target to;
-        double (*function)(double);
+        FloatFunction float_function;
+        DoubleFunction double_function;
         Reg (*apply)(Reg, Reg);
     };
 };

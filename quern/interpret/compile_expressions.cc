@@ -17,17 +17,6 @@ namespace {
 
 std::uint32_t raw(ExprId id) { return static_cast<std::uint32_t>(id); }
 
-double (*function_of(UnaryOp op))(double) {
-    switch (op) {
-#define UNARY(name, op, operand, value) \
-    case UnaryOp::op:                   \
-        return name##_of;
-#include "quern/lang/functions.def"
-        default:
-            return nullptr;
-    }
-}
-
 /// What registers hold for a dtype: selects the variant of an instruction.
 enum class Family { I, U, F, D };
 
@@ -393,7 +382,12 @@ Compiler::Value Compiler::unary(const Expr& e) {
                     : dtype == DType::BFloat16 ? Op::FunctionB
                     : dtype == DType::Float64  ? Op::FunctionD
                                                : Op::FunctionF;
-    emit_at(x.level, call, value.reg, x.reg).function = function_of(op);
+    Instruction& instruction = emit_at(x.level, call, value.reg, x.reg);
+    if (call == Op::FunctionD) {
+        instruction.double_function = double_function(op);
+    } else {
+        instruction.float_function = float_function(op);
+    }
     return value;
 }
 
@@ -465,7 +459,7 @@ bool Compiler::is_lazy(ExprId id) {
         const ExprId next = waiting.back();
         waiting.pop_back();
         const Expr& x = kernel_[next];
-        const bool is_call = (x.kind == ExprKind::Unary && function_of(UnaryOp(x.op))) ||
+        const bool is_call = (x.kind == ExprKind::Unary && double_function(UnaryOp(x.op))) ||
                              (x.kind == ExprKind::Binary && BinaryOp(x.op) == BinaryOp::Pow);
         if (nodes == 12 || is_call || !ranges_.is_safe(next)) return true;
         if (known_[raw(next)].known) continue;

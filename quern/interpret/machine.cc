@@ -223,16 +223,16 @@ bool Machine::execute(std::uint32_t start) {
                 break;
             }
             case Op::FunctionF:
-                r[in.dst].f = float(in.function(double(r[in.a].f)));
+                r[in.dst].f = in.float_function(r[in.a].f);
                 break;
             case Op::FunctionH:
-                r[in.dst].f = to_float16(in.function(double(r[in.a].f)));
+                r[in.dst].f = round_float16(in.float_function(r[in.a].f));
                 break;
             case Op::FunctionB:
-                r[in.dst].f = to_bfloat16(in.function(double(r[in.a].f)));
+                r[in.dst].f = round_bfloat16(in.float_function(r[in.a].f));
                 break;
             case Op::FunctionD:
-                r[in.dst].d = in.function(r[in.a].d);
+                r[in.dst].d = in.double_function(r[in.a].d);
                 break;
             case Op::Apply:
                 r[in.dst] = in.apply(r[in.a], r[in.b]);

@@ -22,14 +22,15 @@ union Reg {
     double d;
 };
 
-#define UNARY(name, op, operand, value) \
-    inline double name##_of(double x) { return value; }
-#define BINARY(name, op, value) \
-    template <class T>          \
-    T name##_of(T x, T y) {     \
-        return T(value);        \
-    }
-#include "quern/lang/functions.def"
+/// NaN if either is NaN.
+template <class T>
+T max_of(T x, T y) {
+    return x != x || x > y ? x : y;
+}
+template <class T>
+T min_of(T x, T y) {
+    return x != x || x < y ? x : y;
+}
 
 inline float to_float16(double x) { return float_from_float16(float16_from_double(x)); }
 inline float to_bfloat16(double x) { return float_from_bfloat16(bfloat16_from_double(x)); }

@@ -10,6 +10,8 @@
 #include <limits>
 #include <system_error>
 
+#include "quern/math/functions.h"
+
 namespace quern::script {
 namespace {
 
@@ -298,16 +300,17 @@ NumberResult apply_function(std::string_view function, std::span<const Value> ar
             if (*arguments[0].as<std::int64_t>() < 0) return negate(arguments[0]); \
             return chosen(0);                                                      \
         }                                                                          \
-        const double x = as_double(arguments[0]);                                  \
-        return Value(static_cast<double>(value));                                  \
+        const math::Native<double> x = {as_double(arguments[0])};                  \
+        return Value((value).number);                                              \
     }
-#define BINARY(name, op, value)                                                \
-    if (function == #name) {                                                   \
-        if (count != 2) return mismatch(function, 2, count);                   \
-        if (function == "max" && integral) return chosen(less(0, 1) ? 1 : 0);  \
-        if (function == "min" && integral) return chosen(less(1, 0) ? 1 : 0);  \
-        const double x = as_double(arguments[0]), y = as_double(arguments[1]); \
-        return Value(static_cast<double>(value));                              \
+#define BINARY(name, op, value)                                               \
+    if (function == #name) {                                                  \
+        if (count != 2) return mismatch(function, 2, count);                  \
+        if (function == "max" && integral) return chosen(less(0, 1) ? 1 : 0); \
+        if (function == "min" && integral) return chosen(less(1, 0) ? 1 : 0); \
+        const math::Native<double> x = {as_double(arguments[0])};             \
+        const math::Native<double> y = {as_double(arguments[1])};             \
+        return Value((value).number);                                         \
     }
 #include "quern/lang/functions.def"
 
@@ -315,7 +318,9 @@ NumberResult apply_function(std::string_view function, std::span<const Value> ar
         if (count != 1) return mismatch(function, 1, count);
         const double x = as_double(arguments[0]);
         if (function == "isnan") return Value(std::isnan(x));
-        if (function == "sigmoid") return Value(1 / (1 + std::exp(-x)));
+        if (function == "sigmoid") {
+            return Value((1.0 / (exp(-math::Native<double>{x}) + 1.0)).number);
+        }
         if (x < 0) return integral ? Value(std::int64_t{0}) : Value(0.0);
         return arguments[0];
     }
