@@ -88,6 +88,23 @@ Job sum_of_exp(std::int64_t rows, std::int64_t n) {
     return {"row sums of exp", m.b.take(), {{rows, n}}, {rows}};
 }
 
+/// The tanh form.
+Job gelu(std::int64_t n) {
+    Nodes m;
+    const BufferId x = m.b.operand("x", DType::Float32, 1);
+    const BufferId out = m.b.output("out", DType::Float32, {m.k.extent(x, 0)});
+    const ExprId i = m.points("i", m.k.extent(x, 0));
+    const ExprId v = m.b.let("v", m.k.load(x, {i}));
+    const auto number = [&](double c) { return m.k.floating(c, DType::Float32); };
+    const auto times = [&](ExprId p, ExprId q) { return m.op(BinaryOp::Mul, p, q); };
+    const ExprId cube = times(times(v, v), v);
+    const ExprId inner = m.op(BinaryOp::Add, v, times(number(0.044715), cube));
+    const ExprId tanh = m.k.unary(UnaryOp::Tanh, times(number(0.7978845608), inner));
+    m.b.store(out, {i}, times(times(v, number(0.5)), m.op(BinaryOp::Add, number(1), tanh)));
+    m.close(1);
+    return {"gelu", m.b.take(), {{n}}, {n}};
+}
+
 /// Every read is checked, since the indices are data.
 Job gather(std::int64_t n) {
     Nodes m;
@@ -185,7 +202,7 @@ double seconds(const Job& job, int threads, std::uint64_t& steps) {
 int main() {
     std::printf("%-18s %12s %20s %12s\n", "kernel", "steps", "million steps/s", "2 threads");
     for (const Job& job : {matmul(256), element_wise(4'000'000), sum_of_exp(1000, 4000),
-                           gather(4'000'000), convolution(16, 48)}) {
+                           gelu(1'000'000), gather(4'000'000), convolution(16, 48)}) {
         std::uint64_t steps = 0;
         const double one = seconds(job, 1, steps), two = seconds(job, 2, steps);
         std::printf("%-18s %12llu %20.1f %11.2fx\n", job.name,
