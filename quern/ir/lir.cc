@@ -1,0 +1,105 @@
+#include "quern/ir/lir.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+namespace quern::lir {
+namespace {
+
+struct OpInfo {
+    std::string_view text;
+    OpClass kind;
+};
+
+constexpr OpInfo kOps[] = {
+#define OP(name, text, kind) {text, OpClass::kind},
+#include "quern/ir/lir_ops.def"
+};
+
+std::string to_string(Type type) {
+    std::string text(quern::to_string(type.dtype));
+    return type.lanes == 1 ? text : text + fmt::format("x{}", type.lanes);
+}
+
+std::string_view to_string(Space space) {
+    constexpr std::string_view names[] = {"global", "group", "lane"};
+    return names[static_cast<int>(space)];
+}
+
+std::string to_string(Parameter p) {
+    constexpr std::string_view names[] = {"dim",   "extent",     "stride",  "scalar",
+                                          "block", "grid_begin", "grid_end"};
+    return fmt::format("{} {} {}", names[static_cast<int>(p.kind)], p.a, p.b);
+}
+
+class Printer {
+public:
+    explicit Printer(const Function& function) : f_(function) {}
+
+    std::string text() {
+        out_ = fmt::format("function {} {{\n", f_.name);
+        for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
+            const Buffer& b = f_.buffers[i];
+            out_ +=
+                fmt::format("    buffer @{} {}: {} {}{}\n", i, b.name, quern::to_string(b.dtype),
+                            to_string(b.space), b.is_written ? " written" : "");
+        }
+        block(0, 1);
+        return out_ + "}\n";
+    }
+
+private:
+    void block(BlockId id, int depth) {
+        for (const ValueId inst : f_.blocks[id]) line(inst, depth);
+    }
+
+    void line(ValueId id, int depth) {
+        const Inst& inst = f_[id];
+        const std::string indent(std::size_t(depth) * 4, ' ');
+        out_ += fmt::format("{}%{} = {}", indent, std::uint32_t(id), to_string(inst.op));
+        if (inst.op == Op::Fold) out_ += fmt::format(" {}", to_string(inst.fold));
+        out_ += ' ' + to_string(inst.type);
+        if (class_of(inst.op) == OpClass::Memory) out_ += fmt::format(" @{}", inst.buffer);
+        for (const ValueId operand : {inst.a, inst.b, inst.c}) {
+            if (exists(operand)) out_ += fmt::format(" %{}", std::uint32_t(operand));
+        }
+        if (inst.op == Op::Constant) out_ += ' ' + constant(inst);
+        if (inst.op == Op::Parameter) out_ += ' ' + to_string(f_.parameters[inst.bits]);
+        if (inst.op == Op::For) out_ += fmt::format(" step {}", inst.bits);
+        if (inst.body != kNoBlock) {
+            out_ += " {\n";
+            block(inst.body, depth + 1);
+            out_ += indent + "}";
+            if (inst.otherwise != kNoBlock) {
+                out_ += " else {\n";
+                block(inst.otherwise, depth + 1);
+                out_ += indent + "}";
+            }
+        }
+        out_ += '\n';
+    }
+
+    static std::string constant(const Inst& inst) {
+        switch (inst.type.dtype) {
+            case DType::Float32:
+                return fmt::format("{}", std::bit_cast<float>(std::uint32_t(inst.bits)));
+            case DType::Float64:
+                return fmt::format("{}", std::bit_cast<double>(inst.bits));
+            default:
+                return fmt::format("{}", std::int64_t(inst.bits));
+        }
+    }
+
+    const Function& f_;
+    std::string out_;
+};
+
+}  // namespace
+
+OpClass class_of(Op op) { return kOps[static_cast<int>(op)].kind; }
+std::string_view to_string(Op op) { return kOps[static_cast<int>(op)].text; }
+
+std::string print(const Function& function) { return Printer(function).text(); }
+
+}  // namespace quern::lir

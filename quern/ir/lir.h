@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quern/dtype.h"
+#include "quern/lang/syntax.h"
+
+// LIR: what one lane, or one vector of lanes, of a device does. Instructions stand in blocks in the
+// order in which they run; control flow is structured. What a block defines may be used after it in
+// the same block and in blocks inside. Addresses are offsets in elements from the start of a
+// buffer; the strides that make them are parameters. CIR says what a kernel means, LIR how.
+
+namespace quern::lir {
+
+/// An instruction, and the value that it gives if it gives one.
+enum class ValueId : std::uint32_t {};
+inline constexpr ValueId kNone{0xffffffffu};
+constexpr bool exists(ValueId id) { return id != kNone; }
+
+using BlockId = std::uint32_t;
+using BufferId = std::uint32_t;
+inline constexpr std::uint32_t kNoBlock = 0xffffffffu;
+
+enum class OpClass : std::uint8_t {
+    Leaf,      // Constant: bits, in every lane. Parameter: bits is its number. Iota: 0, 1, 2, ...
+    Unary,     // a
+    Binary,    // a, b of the type of the result; shifts are arithmetic on signed integers
+    Compare,   // a, b of one type; bool lanes
+    Ternary,   // a * b + c, rounded once
+    Select,    // a (bool) ? b : c, in each lane
+    Convert,   // Cast: a as Tensor::to converts. Bitcast: the same bits, the same size
+    Lanes,     // Splat: a in every lane. Extract: lane `bits` of a. Any: true in some lane of a.
+               // Fold: `fold` over the lanes of a, halves first: 0 with n/2, ...; then 0 with n/4
+    Memory,    // see Inst
+    Register,  // Register: begins as a. Get: the present value of a. Set: a becomes b
+    Control,   // see Inst
+};
+
+enum class Op : std::uint8_t {
+#define OP(name, text, kind) name,
+#include "quern/ir/lir_ops.def"
+};
+
+OpClass class_of(Op op);
+std::string_view to_string(Op op);
+
+struct Type {
+    DType dtype = DType::Int64;
+    std::uint16_t lanes = 1;
+
+    bool operator==(const Type&) const = default;
+};
+
+/// Memory: offsets count elements of `buffer`.
+///   Load     a: offset of lane 0; lanes are neighbours. c: mask or none; where false, zero.
+///   Gather   a: offset of each lane. c: mask
+///   Store    a: offset, b: value, c: mask.  Scatter the same with an offset for each lane.
+///   Alloc    a: number of elements. `buffer` begins here, with any content, for one pass over the
+///            block.
+/// Control:
+///   For      from a below b by `bits` (at least 1); the value is the variable. `body`
+///   If       a ? body : otherwise
+///   Barrier  all lanes of the group arrive, and see what each other wrote.
+///   Assert   a must be true in each lane (where c, if given, is true); else the function ends and
+///            says that it failed.
+struct Inst {
+    Op op = Op::Constant;
+    Op fold = Op::Add;
+    Type type;
+    BufferId buffer = 0;
+    ValueId a = kNone;
+    ValueId b = kNone;
+    ValueId c = kNone;
+    std::uint64_t bits = 0;
+    BlockId body = kNoBlock;
+    BlockId otherwise = kNoBlock;
+    lang::Span span = {};
+};
+
+enum class Space : std::uint8_t {
+    Global,  // an operand, the output, or an array that stages of one launch share
+    Group,   // seen by the lanes of one work-group
+    Lane,    // of one lane (on a CPU, of one thread)
+};
+
+struct Buffer {
+    std::string name;
+    DType dtype = DType::Float32;
+    Space space = Space::Global;
+    bool is_written = false;
+};
+
+enum class ParameterKind : std::uint8_t {
+    Dim,        // a: index in ir::Kernel::dims
+    Extent,     // a: operand, b: axis
+    Stride,     // a: operand or output, b: axis; in elements
+    Scalar,     // a: index in ir::Kernel::scalars; its bits, integers widened
+    Block,      // a: number of the grid's axis; how many iterations one grid point does
+    GridBegin,  // the first grid point of this call
+    GridEnd,    // one past the last
+};
+
+struct Parameter {
+    ParameterKind kind = ParameterKind::Dim;
+    std::uint32_t a = 0;
+    std::uint32_t b = 0;
+
+    bool operator==(const Parameter&) const = default;
+};
+
+/// One entry of compiled code. Called with parameters as 64-bit words and the address of each
+/// global buffer.
+struct Function {
+    std::string name;
+    std::vector<Parameter> parameters;
+    std::vector<Buffer> buffers;
+    std::vector<Inst> insts;
+    std::vector<std::vector<ValueId>> blocks;  // blocks[0] is the whole function
+
+    const Inst& operator[](ValueId id) const { return insts[static_cast<std::uint32_t>(id)]; }
+};
+
+/// Every invariant that does not hold, in words: operands that are defined where they are used,
+/// types, masks, structure. Empty for a valid function.
+std::vector<std::string> verify(const Function& function);
+
+/// Returns the function as text, one instruction a line, blocks indented.
+std::string print(const Function& function);
+
+}  // namespace quern::lir

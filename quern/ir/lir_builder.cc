@@ -1,0 +1,204 @@
+#include "quern/ir/lir_builder.h"
+
+#include <algorithm>
+
+#include "quern/support/check.h"
+
+namespace quern::lir {
+
+Builder::Builder(std::string name) {
+    function_.name = std::move(name);
+    open_.push_back(new_block());
+}
+
+BlockId Builder::new_block() {
+    function_.blocks.emplace_back();
+    return BlockId(function_.blocks.size() - 1);
+}
+
+ValueId Builder::append(Inst inst) {
+    const auto id = ValueId(function_.insts.size());
+    function_.insts.push_back(inst);
+    function_.blocks[open_.back()].push_back(id);
+    return id;
+}
+
+BufferId Builder::buffer(std::string name, DType dtype, Space space, bool is_written) {
+    function_.buffers.push_back({std::move(name), dtype, space, is_written});
+    return BufferId(function_.buffers.size() - 1);
+}
+
+ValueId Builder::parameter(Parameter parameter, DType dtype) {
+    const auto found =
+        std::find(function_.parameters.begin(), function_.parameters.end(), parameter);
+    const auto number = std::uint64_t(found - function_.parameters.begin());
+    if (found == function_.parameters.end()) function_.parameters.push_back(parameter);
+    return append({.op = Op::Parameter, .type = {dtype, 1}, .bits = number});
+}
+
+ValueId Builder::constant(DType dtype, std::uint64_t bits) {
+    return append({.op = Op::Constant, .type = {dtype, 1}, .bits = bits});
+}
+
+ValueId Builder::iota(std::uint16_t lanes) {
+    return append({.op = Op::Iota, .type = {DType::Int64, lanes}});
+}
+
+std::optional<std::int64_t> Builder::constant_of(ValueId id) const {
+    const Inst& inst = function_[id];
+    if (inst.op != Op::Constant || inst.type != Type{DType::Int64, 1}) return std::nullopt;
+    return static_cast<std::int64_t>(inst.bits);
+}
+
+void Builder::match(ValueId& a, ValueId& b) {
+    const std::uint16_t lanes = std::max(type(a).lanes, type(b).lanes);
+    a = splat(a, lanes);
+    b = splat(b, lanes);
+}
+
+ValueId Builder::unary(Op op, ValueId a) { return append({.op = op, .type = type(a), .a = a}); }
+
+ValueId Builder::binary(Op op, ValueId a, ValueId b) {
+    const std::optional<std::int64_t> x = constant_of(a), y = constant_of(b);
+    const auto wrapped = [](std::uint64_t bits) { return static_cast<std::int64_t>(bits); };
+    if (op == Op::Add) {
+        if (x && y) return integer(wrapped(std::uint64_t(*x) + std::uint64_t(*y)));
+        if (x == 0) return b;
+        if (y == 0) return a;
+    }
+    if (op == Op::Sub && y == 0) return a;
+    if (op == Op::Mul) {
+        if (x && y) return integer(wrapped(std::uint64_t(*x) * std::uint64_t(*y)));
+        if (x == 1) return b;
+        if (y == 1) return a;
+    }
+    match(a, b);
+    return append({.op = op, .type = type(a), .a = a, .b = b});
+}
+
+ValueId Builder::compare(Op op, ValueId a, ValueId b) {
+    match(a, b);
+    return append({.op = op, .type = {DType::Bool, type(a).lanes}, .a = a, .b = b});
+}
+
+ValueId Builder::fma(ValueId a, ValueId b, ValueId c) {
+    match(a, b);
+    match(a, c);
+    match(b, c);
+    return append({.op = Op::Fma, .type = type(a), .a = a, .b = b, .c = c});
+}
+
+ValueId Builder::select(ValueId condition, ValueId a, ValueId b) {
+    match(a, b);
+    match(condition, a);
+    match(condition, b);
+    return append({.op = Op::Select, .type = type(a), .a = condition, .b = a, .c = b});
+}
+
+ValueId Builder::cast(ValueId a, DType dtype) {
+    if (type(a).dtype == dtype) return a;
+    return append({.op = Op::Cast, .type = {dtype, type(a).lanes}, .a = a});
+}
+
+ValueId Builder::bitcast(ValueId a, DType dtype) {
+    return append({.op = Op::Bitcast, .type = {dtype, type(a).lanes}, .a = a});
+}
+
+ValueId Builder::splat(ValueId a, std::uint16_t lanes) {
+    if (type(a).lanes == lanes) return a;
+    QUERN_CHECK(type(a).lanes == 1, "one lane, or as many as its neighbours");
+    return append({.op = Op::Splat, .type = {type(a).dtype, lanes}, .a = a});
+}
+
+ValueId Builder::fold(Op op, ValueId a) {
+    if (type(a).lanes == 1) return a;
+    return append({.op = Op::Fold, .fold = op, .type = {type(a).dtype, 1}, .a = a});
+}
+
+ValueId Builder::any(ValueId a) {
+    if (type(a).lanes == 1) return a;
+    return append({.op = Op::Any, .type = {DType::Bool, 1}, .a = a});
+}
+
+ValueId Builder::load(BufferId buffer, ValueId offset, std::uint16_t lanes, ValueId mask) {
+    return append({.op = Op::Load,
+                   .type = {function_.buffers[buffer].dtype, lanes},
+                   .buffer = buffer,
+                   .a = offset,
+                   .c = mask});
+}
+
+ValueId Builder::gather(BufferId buffer, ValueId offsets, ValueId mask) {
+    return append({.op = Op::Gather,
+                   .type = {function_.buffers[buffer].dtype, type(offsets).lanes},
+                   .buffer = buffer,
+                   .a = offsets,
+                   .c = mask});
+}
+
+void Builder::store(BufferId buffer, ValueId offset, ValueId value, ValueId mask) {
+    append({.op = Op::Store,
+            .type = type(value),
+            .buffer = buffer,
+            .a = offset,
+            .b = value,
+            .c = mask});
+}
+
+void Builder::scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask) {
+    append({.op = Op::Scatter,
+            .type = type(value),
+            .buffer = buffer,
+            .a = offsets,
+            .b = value,
+            .c = mask});
+}
+
+void Builder::alloc(BufferId buffer, ValueId elements) {
+    append({.op = Op::Alloc, .type = {}, .buffer = buffer, .a = elements});
+}
+
+ValueId Builder::reg(ValueId initial) {
+    return append({.op = Op::Register, .type = type(initial), .a = initial});
+}
+
+ValueId Builder::get(ValueId reg) { return append({.op = Op::Get, .type = type(reg), .a = reg}); }
+
+void Builder::set(ValueId reg, ValueId value) {
+    append({.op = Op::Set, .type = type(reg), .a = reg, .b = splat(value, type(reg).lanes)});
+}
+
+ValueId Builder::begin_for(ValueId begin, ValueId end, std::uint64_t step) {
+    const BlockId body = new_block();
+    const ValueId loop =
+        append({.op = Op::For, .type = {}, .a = begin, .b = end, .bits = step, .body = body});
+    open_.push_back(body);
+    owners_.push_back(loop);
+    return loop;
+}
+
+void Builder::begin_if(ValueId condition) {
+    const BlockId body = new_block();
+    const ValueId id =
+        append({.op = Op::If, .type = {DType::Bool, 1}, .a = condition, .body = body});
+    open_.push_back(body);
+    owners_.push_back(id);
+}
+
+void Builder::begin_else() {
+    const BlockId otherwise = new_block();
+    function_.insts[std::uint32_t(owners_.back())].otherwise = otherwise;
+    open_.back() = otherwise;
+}
+
+void Builder::close() {
+    QUERN_CHECK(open_.size() > 1, "a block to close");
+    open_.pop_back();
+    owners_.pop_back();
+}
+
+void Builder::assert_that(ValueId condition, ValueId mask, lang::Span span) {
+    append({.op = Op::Assert, .type = type(condition), .a = condition, .c = mask, .span = span});
+}
+
+}  // namespace quern::lir

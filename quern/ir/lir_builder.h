@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "quern/ir/lir.h"
+
+namespace quern::lir {
+
+/// Writes a function instruction by instruction into the open block. Operands that differ in lanes
+/// are splat; sums and products of constants are folded.
+class Builder {
+public:
+    explicit Builder(std::string name);
+
+    Function take() { return std::move(function_); }
+    Type type(ValueId id) const { return function_[id].type; }
+
+    BufferId buffer(std::string name, DType dtype, Space space, bool is_written);
+    ValueId parameter(Parameter parameter, DType dtype = DType::Int64);
+
+    /// A constant from its bits: of an integer or bool its value, of a float its own format's.
+    ValueId constant(DType dtype, std::uint64_t bits);
+    ValueId integer(std::int64_t value) {
+        return constant(DType::Int64, static_cast<std::uint64_t>(value));
+    }
+    ValueId boolean(bool value) { return constant(DType::Bool, value); }
+    ValueId iota(std::uint16_t lanes);
+
+    ValueId unary(Op op, ValueId a);
+    ValueId binary(Op op, ValueId a, ValueId b);
+    ValueId compare(Op op, ValueId a, ValueId b);
+    ValueId fma(ValueId a, ValueId b, ValueId c);
+    ValueId select(ValueId condition, ValueId a, ValueId b);
+    ValueId cast(ValueId a, DType dtype);
+    ValueId bitcast(ValueId a, DType dtype);
+    ValueId splat(ValueId a, std::uint16_t lanes);
+    ValueId fold(Op op, ValueId a);
+    ValueId any(ValueId a);
+
+    ValueId add(ValueId a, ValueId b) { return binary(Op::Add, a, b); }
+    ValueId sub(ValueId a, ValueId b) { return binary(Op::Sub, a, b); }
+    ValueId mul(ValueId a, ValueId b) { return binary(Op::Mul, a, b); }
+
+    ValueId load(BufferId buffer, ValueId offset, std::uint16_t lanes, ValueId mask = kNone);
+    ValueId gather(BufferId buffer, ValueId offsets, ValueId mask = kNone);
+    void store(BufferId buffer, ValueId offset, ValueId value, ValueId mask = kNone);
+    void scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask = kNone);
+    void alloc(BufferId buffer, ValueId elements);
+
+    ValueId reg(ValueId initial);
+    ValueId get(ValueId reg);
+    void set(ValueId reg, ValueId value);
+
+    /// Opens a loop and returns its variable.
+    ValueId begin_for(ValueId begin, ValueId end, std::uint64_t step);
+    void end_for() { close(); }
+    void begin_if(ValueId condition);
+    void begin_else();
+    void end_if() { close(); }
+    void assert_that(ValueId condition, ValueId mask, lang::Span span);
+
+    /// The number, if it is an int64 constant.
+    std::optional<std::int64_t> constant_of(ValueId id) const;
+
+private:
+    ValueId append(Inst inst);
+    BlockId new_block();
+    void close();
+    void match(ValueId& a, ValueId& b);
+
+    Function function_;
+    std::vector<BlockId> open_;
+    std::vector<ValueId> owners_;
+};
+
+}  // namespace quern::lir

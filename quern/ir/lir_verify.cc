@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+
+#include "quern/ir/lir.h"
+
+namespace quern::lir {
+namespace {
+
+class Verifier {
+public:
+    explicit Verifier(const Function& function) : f_(function), defined_(f_.insts.size(), false) {}
+
+    std::vector<std::string> run() {
+        if (f_.blocks.empty()) return {"a function has a block"};
+        block(0);
+        return std::move(violations_);
+    }
+
+private:
+    void fail(ValueId id, std::string_view problem) {
+        violations_.push_back(
+            fmt::format("%{} ({}): {}", std::uint32_t(id), lir::to_string(f_[id].op), problem));
+    }
+
+    void check(ValueId id, bool holds, std::string_view problem) {
+        if (!holds) fail(id, problem);
+    }
+
+    void block(BlockId id) {
+        if (id >= f_.blocks.size() || depth_ > 64) {
+            violations_.push_back("a block that exists, not too deep");
+            return;
+        }
+        ++depth_;
+        for (const ValueId inst : f_.blocks[id]) {
+            if (std::uint32_t(inst) >= f_.insts.size()) {
+                violations_.push_back("an instruction that exists");
+                continue;
+            }
+            if (defined_[std::uint32_t(inst)]) fail(inst, "stands in one place");
+            visit(inst);
+        }
+        for (const ValueId inst : f_.blocks[id]) {
+            if (std::uint32_t(inst) < f_.insts.size()) defined_[std::uint32_t(inst)] = false;
+        }
+        --depth_;
+    }
+
+    bool uses(ValueId id, ValueId operand, bool is_needed) {
+        if (!exists(operand)) {
+            check(id, !is_needed, "an operand is missing");
+            return false;
+        }
+        const bool is_there =
+            std::uint32_t(operand) < f_.insts.size() && defined_[std::uint32_t(operand)];
+        check(id, is_there, fmt::format("%{} is not defined here", std::uint32_t(operand)));
+        return is_there;
+    }
+
+    Type type(ValueId id) const { return f_[id].type; }
+
+    void visit(ValueId id) {
+        const Inst& i = f_[id];
+        const OpClass kind = class_of(i.op);
+        const bool has_a = uses(id, i.a, kind != OpClass::Leaf);
+        const bool needs_b = kind == OpClass::Binary || kind == OpClass::Compare ||
+                             kind == OpClass::Ternary || kind == OpClass::Select ||
+                             i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
+                             i.op == Op::Scatter;
+        const bool has_b = uses(id, i.b, needs_b);
+        const bool has_c = uses(id, i.c, kind == OpClass::Ternary || kind == OpClass::Select);
+        if (kind == OpClass::Leaf || (has_a && has_b >= needs_b)) {
+            types(id, i, kind, has_c);
+        }
+        defined_[std::uint32_t(id)] = true;
+        if (i.body != kNoBlock) block(i.body);
+        if (i.otherwise != kNoBlock) block(i.otherwise);
+    }
+
+    void types(ValueId id, const Inst& i, OpClass kind, bool has_c) {
+        const Type bools{DType::Bool, i.type.lanes};
+        switch (kind) {
+            case OpClass::Leaf:
+                if (i.op == Op::Parameter) {
+                    check(id, i.bits < f_.parameters.size(), "a parameter that exists");
+                }
+                break;
+            case OpClass::Unary:
+                check(id, type(i.a) == i.type, "the operand has the type of the result");
+                break;
+            case OpClass::Binary:
+                check(id, type(i.a) == i.type && type(i.b) == i.type,
+                      "operands have the type of the result");
+                break;
+            case OpClass::Compare:
+                check(id, type(i.a) == type(i.b) && i.type == Type{DType::Bool, type(i.a).lanes},
+                      "operands of one type, bool lanes");
+                break;
+            case OpClass::Ternary:
+                check(id, type(i.a) == i.type && type(i.b) == i.type && type(i.c) == i.type,
+                      "operands have the type of the result");
+                break;
+            case OpClass::Select:
+                check(id, type(i.a) == bools && type(i.b) == i.type && type(i.c) == i.type,
+                      "bool lanes, and two values of the type of the result");
+                break;
+            case OpClass::Convert:
+                check(id, type(i.a).lanes == i.type.lanes, "as many lanes as the operand");
+                if (i.op == Op::Bitcast) {
+                    check(id, size_of(type(i.a).dtype) == size_of(i.type.dtype), "the same size");
+                }
+                break;
+            case OpClass::Lanes:
+                lanes(id, i);
+                break;
+            case OpClass::Memory:
+                memory(id, i, has_c);
+                break;
+            case OpClass::Register:
+                if (i.op != Op::Register) {
+                    check(id, f_[i.a].op == Op::Register && f_[i.a].type == i.type, "a register");
+                }
+                if (i.op == Op::Set) check(id, type(i.b) == i.type, "a value of its type");
+                break;
+            case OpClass::Control:
+                control(id, i);
+                break;
+        }
+    }
+
+    void lanes(ValueId id, const Inst& i) {
+        if (i.op == Op::Splat) check(id, type(i.a) == Type{i.type.dtype, 1}, "one lane to copy");
+        if (i.op == Op::Extract) check(id, i.bits < type(i.a).lanes, "a lane that exists");
+        if (i.op == Op::Any) {
+            check(id, type(i.a).dtype == DType::Bool && i.type == Type{DType::Bool, 1}, "bools");
+        }
+        if (i.op == Op::Fold) {
+            check(id, i.type == Type{type(i.a).dtype, 1}, "one lane of the operand's dtype");
+            check(id, (type(i.a).lanes & (type(i.a).lanes - 1)) == 0, "a power of two lanes");
+        }
+    }
+
+    void memory(ValueId id, const Inst& i, bool has_mask) {
+        if (i.buffer >= f_.buffers.size()) return fail(id, "a buffer that exists");
+        const Buffer& buffer = f_.buffers[i.buffer];
+        const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
+        const bool is_spread = i.op == Op::Gather || i.op == Op::Scatter;
+        const Type offset = {DType::Int64, is_spread ? i.type.lanes : std::uint16_t(1)};
+        check(id, type(i.a) == offset, "offsets of int64");
+        if (i.op == Op::Alloc) {
+            return check(id, buffer.space != Space::Global, "an array of its own");
+        }
+        check(id, i.type.dtype == buffer.dtype, "the dtype of the buffer");
+        if (is_store) {
+            check(id, buffer.is_written, "a buffer that is written");
+            check(id, type(i.b) == i.type, "a value of the type stored");
+        }
+        if (has_mask) {
+            check(id, type(i.c) == Type{DType::Bool, i.type.lanes}, "a bool for each lane");
+        }
+    }
+
+    void control(ValueId id, const Inst& i) {
+        if (i.op == Op::For) {
+            check(id, type(i.a) == Type{} && type(i.b) == Type{} && i.type == Type{},
+                  "bounds of int64");
+            check(id, i.bits >= 1 && i.body != kNoBlock, "a step of at least 1, and a body");
+        }
+        if (i.op == Op::If) {
+            check(id, type(i.a) == Type{DType::Bool, 1} && i.body != kNoBlock,
+                  "one bool, and a body");
+        }
+        if (i.op == Op::Assert) check(id, type(i.a).dtype == DType::Bool, "bools");
+    }
+
+    const Function& f_;
+    std::vector<bool> defined_;
+    std::vector<std::string> violations_;
+    int depth_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(const Function& function) { return Verifier(function).run(); }
+
+}  // namespace quern::lir

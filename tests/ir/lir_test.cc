@@ -1,0 +1,81 @@
+#include "quern/ir/lir.h"
+
+#include <gtest/gtest.h>
+
+#include "quern/ir/lir_builder.h"
+
+namespace quern::lir {
+namespace {
+
+/// for i from grid_begin to grid_end by 16: y[i] = x[i] + x[i]
+Builder doubling() {
+    Builder b("doubling");
+    const BufferId x = b.buffer("x", DType::Float32, Space::Global, false);
+    const BufferId y = b.buffer("y", DType::Float32, Space::Global, true);
+    const ValueId begin = b.parameter({ParameterKind::GridBegin, 0, 0});
+    const ValueId end = b.parameter({ParameterKind::GridEnd, 0, 0});
+    const ValueId i = b.begin_for(begin, end, 16);
+    const ValueId value = b.load(x, i, 16);
+    b.store(y, i, b.add(value, value));
+    b.end_for();
+    return b;
+}
+
+TEST(Lir, PrintsOneInstructionALine) {
+    EXPECT_EQ(print(doubling().take()), R"(function doubling {
+    buffer @0 x: float32 global
+    buffer @1 y: float32 global written
+    %0 = parameter int64 grid_begin 0 0
+    %1 = parameter int64 grid_end 0 0
+    %2 = for int64 %0 %1 step 16 {
+        %3 = load float32x16 @0 %2
+        %4 = add float32x16 %3 %3
+        %5 = store float32x16 @1 %2 %4
+    }
+}
+)");
+}
+
+TEST(Lir, AValidFunctionHasNoViolations) {
+    EXPECT_EQ(verify(doubling().take()), std::vector<std::string>());
+}
+
+TEST(Lir, AValueOfABlockIsNotSeenAfterIt) {
+    Builder b("f");
+    const ValueId i = b.begin_for(b.integer(0), b.integer(4), 1);
+    const ValueId inside = b.add(i, b.parameter({ParameterKind::Dim, 0, 0}));
+    b.end_for();
+    b.reg(inside);
+    const auto violations = verify(b.take());
+    ASSERT_EQ(violations.size(), 1u);
+    EXPECT_NE(violations[0].find("not defined here"), std::string::npos) << violations[0];
+}
+
+TEST(Lir, MixedTypesAndStoresToReadOnlyBuffersAreFound) {
+    Function f = doubling().take();
+    f.insts[4].type.dtype = DType::Int32;
+    EXPECT_FALSE(verify(f).empty());
+    f = doubling().take();
+    f.buffers[1].is_written = false;
+    ASSERT_EQ(verify(f).size(), 1u);
+    EXPECT_NE(verify(f)[0].find("a buffer that is written"), std::string::npos);
+    f = doubling().take();
+    f.insts[5].buffer = 7;
+    EXPECT_FALSE(verify(f).empty());
+    f = doubling().take();
+    f.insts[2].bits = 0;
+    EXPECT_FALSE(verify(f).empty());
+}
+
+TEST(Lir, BuilderFoldsSumsAndProductsOfConstants) {
+    Builder b("f");
+    EXPECT_EQ(b.constant_of(b.add(b.integer(3), b.integer(4))), 7);
+    EXPECT_EQ(b.constant_of(b.mul(b.integer(3), b.integer(4))), 12);
+    const ValueId n = b.parameter({ParameterKind::Dim, 0, 0});
+    EXPECT_EQ(b.mul(n, b.integer(1)), n);
+    EXPECT_EQ(b.add(b.integer(0), n), n);
+    EXPECT_EQ(b.constant_of(n), std::nullopt);
+}
+
+}  // namespace
+}  // namespace quern::lir
