@@ -41,7 +41,7 @@ OperandFacts facts_of(const OperandView& view) {
 
 bool holds(const DimFacts& assumed, const DimFacts& actual) {
     return (!assumed.is_one || actual.is_one) && (!assumed.fits_int32 || actual.fits_int32) &&
-           assumed.divisible_log2 <= actual.divisible_log2;
+           assumed.divisible_log2 <= actual.divisible_log2 && actual.bucket <= assumed.bucket;
 }
 
 bool holds(const OperandFacts& assumed, const OperandFacts& actual) {

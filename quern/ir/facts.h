@@ -66,8 +66,8 @@ struct OperandView {
 Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
                std::span<const OperandView> views);
 
-/// True if code that assumes `assumed` is right for a launch of which `actual` is true. Buckets are
-/// a hint about speed and do not count.
+/// True if code that assumes `assumed` is right for a launch of which `actual` is true. A bucket is
+/// a largest value: code for large dims is right for small ones.
 bool holds(const Facts& assumed, const Facts& actual);
 
 std::size_t hash(const Facts& facts);

@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "quern/schedule/loops.h"
+#include "quern/schedule/passes.h"
+#include "quern/schedule/plan.h"
+
+namespace quern::schedule {
+namespace {
+
+using ir::ExprId;
+using ir::ExprKind;
+using ir::Stmt;
+using ir::StmtKind;
+
+// In units of one vector instruction.
+constexpr double kSpread = 24;    // a gather or scatter of 16 lanes
+constexpr double kFunction = 12;  // exp, tanh, ...
+constexpr double kFold = 24;      // 16 lanes to one
+constexpr double kLoop = 2;       // a branch and a counter
+
+class Chooser {
+public:
+    Chooser(ir::Kernel& kernel, const ir::Facts& facts, int lanes, Tiling& tiling)
+        : k_(kernel),
+          facts_(facts),
+          lanes_(lanes),
+          tiling_(tiling),
+          ranges_(ranges_of(kernel, facts)) {}
+
+    void run() {
+        std::vector<ir::SymbolId> chosen;
+        best(k_.body, chosen);
+        for (const ir::SymbolId loop : chosen) {
+            tiling_.splits.push_back({loop, Level::Vector, std::uint16_t(lanes_)});
+        }
+        for (const Stmt& s : k_.body) {
+            if (s.kind == StmtKind::For && s.parallel) grid(s);
+        }
+        if (tiling_.numerics == Numerics::Strict) {
+            std::vector<const Stmt*> nest;
+            for (const Stmt& s : k_.body) unroll(s, nest);
+        }
+    }
+
+private:
+    void grid(const Stmt& s) {
+        tiling_.splits.push_back({s.symbol, Level::Grid, 1});
+        if (s.body.size() == 1 && s.body[0].kind == StmtKind::For && s.body[0].parallel) {
+            grid(s.body[0]);
+        }
+    }
+
+    double trips(const Stmt& loop) {
+        const ir::Range range = ir::range_of(
+            k_, ir::simplify(k_, k_.binary(ir::BinaryOp::Sub, loop.end, loop.value), ranges_),
+            ranges_);
+        const double most = range.high == ir::kInfinity ? 65536 : double(range.high);
+        return std::clamp(range.low == range.high ? most : most / 2, 1.0, 65536.0);
+    }
+
+    bool is_spread(ir::BufferId buffer, const std::vector<ExprId>& indices, ir::SymbolId lane,
+                   bool& is_same) {
+        is_same = true;
+        std::int64_t total = 0;
+        const auto& shape = k_.buffers[buffer].shape;
+        for (std::size_t p = 0; p < indices.size(); ++p) {
+            const auto step = step_of(k_, indices[p], lane);
+            if (!step) return true;
+            if (*step == 0) continue;
+            is_same = false;
+            std::int64_t stride = 1;
+            for (std::size_t q = p + 1; q < shape.size(); ++q) {
+                if (!k_.is_constant(shape[q])) return true;
+                stride *= k_.integer_value(shape[q]);
+            }
+            const bool has_unit =
+                buffer > k_.output() || facts_.operands[buffer].contiguous_axes >= shape.size() - p;
+            if (!has_unit) return true;
+            total += *step * stride;
+        }
+        return total != 0 && total != 1;
+    }
+
+    double cost(ExprId id, ir::SymbolId lane) {
+        if (!exists(id)) return 0;
+        double sum = 0;
+        for (const ExprId node : ir::reachable(k_, id)) {
+            const ir::Expr e = k_[node];
+            if (e.kind == ExprKind::Load) {
+                std::vector<ExprId> indices;
+                for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
+                bool is_same = true;
+                sum += lane != ir::kNone && is_spread(e.a, indices, lane, is_same) ? kSpread : 1;
+            } else if (e.kind == ExprKind::Unary) {
+                sum += is_floating(e.dtype) ? kFunction : 1;
+            } else if (e.kind == ExprKind::Binary && is_floating(e.dtype)) {
+                sum += 1;
+            }
+        }
+        return sum;
+    }
+
+    double cost(const std::vector<Stmt>& block, ir::SymbolId lane) {
+        double sum = 0;
+        for (const Stmt& s : block) {
+            if (s.kind == StmtKind::For) {
+                sum += trips(s) * (cost(s.body, lane) + kLoop);
+                continue;
+            }
+            sum += cost(s.value, lane) + cost(s.index, lane) + 0.5;
+            if (s.kind == StmtKind::Store) {
+                bool is_same = true;
+                sum += lane != ir::kNone && is_spread(s.buffer, s.indices, lane, is_same) ? kSpread
+                                                                                          : 1;
+            }
+            sum += cost(s.body, lane) + cost(s.otherwise, lane);
+        }
+        return sum;
+    }
+
+    /// The least cost of a block, and the loops that become lanes for it.
+    double best(const std::vector<Stmt>& block, std::vector<ir::SymbolId>& chosen) {
+        double sum = 0;
+        for (const Stmt& s : block) {
+            if (s.kind != StmtKind::For) {
+                std::vector<Stmt> one;
+                sum += cost(s.value, ir::kNone) + cost(s.index, ir::kNone) + 1;
+                sum += best(s.body, chosen) + best(s.otherwise, chosen);
+                continue;
+            }
+            std::vector<ir::SymbolId> inner;
+            const double count = trips(s);
+            const double serial = count * (best(s.body, inner) + kLoop);
+            double vector = std::numeric_limits<double>::infinity();
+            if (lanes_ > 1 && why_not_lanes(k_, s).empty()) {
+                const double passes = std::ceil(count / lanes_);
+                vector = passes * (cost(s.body, s.symbol) + kLoop) +
+                         (s.reduces.empty() ? 0 : kFold * double(s.reduces.size()));
+            }
+            if (vector < serial) {
+                chosen.push_back(s.symbol);
+                sum += vector;
+            } else {
+                chosen.insert(chosen.end(), inner.begin(), inner.end());
+                sum += serial;
+            }
+        }
+        return sum;
+    }
+
+    static bool holds_reduction(const std::vector<Stmt>& block) {
+        return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
+            return (s.kind == StmtKind::For && !s.reduces.empty()) || holds_reduction(s.body);
+        });
+    }
+
+    int loads_without(const std::vector<Stmt>& block, ir::SymbolId symbol) {
+        int count = 0;
+        for (const Stmt& s : block) {
+            count += loads_without(s.body, symbol) + loads_without(s.otherwise, symbol);
+            if (!exists(s.value)) continue;
+            for (const ExprId node : ir::reachable(k_, s.value)) {
+                count += k_[node].kind == ExprKind::Load && !ir::depends_on(k_, node, symbol);
+            }
+        }
+        return count;
+    }
+
+    /// A reduction inside parallel lanes: two vectors of lanes, and four copies of the outer loop
+    /// that shares most of what the reduction loads.
+    void unroll(const Stmt& s, std::vector<const Stmt*>& nest) {
+        if (s.kind != StmtKind::For || !s.parallel) return;
+        nest.push_back(&s);
+        if (tiling_.factor(s.symbol, Level::Vector) > 1 && holds_reduction(s.body)) {
+            const Stmt* most = nullptr;
+            int loads = 0;
+            for (const Stmt* outer : nest) {
+                if (outer == &s || trips(*outer) < 4) continue;
+                const int shared = loads_without(s.body, outer->symbol);
+                if (shared >= loads) {
+                    loads = shared;
+                    most = outer;
+                }
+            }
+            if (most && loads > 0) {
+                tiling_.splits.push_back({most->symbol, Level::Unroll, 4});
+                tiling_.splits.push_back({s.symbol, Level::Unroll, 2});
+            }
+        } else if (s.body.size() == 1) {
+            unroll(s.body[0], nest);
+        }
+        nest.pop_back();
+    }
+
+    ir::Kernel& k_;
+    const ir::Facts& facts_;
+    int lanes_;
+    Tiling& tiling_;
+    ir::RangeOf ranges_;
+};
+
+void collect(const std::vector<Stmt>& block, std::vector<const Stmt*>& loops) {
+    for (const Stmt& s : block) {
+        if (s.kind == StmtKind::For) loops.push_back(&s);
+        collect(s.body, loops);
+        collect(s.otherwise, loops);
+    }
+}
+
+}  // namespace
+
+Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, int lanes) {
+    Tiling tiling;
+    tiling.numerics = numerics;
+    Chooser(kernel, facts, lanes, tiling).run();
+    return tiling;
+}
+
+std::string to_string(const ir::Kernel& kernel, const Tiling& tiling) {
+    std::vector<const Stmt*> loops;
+    collect(kernel.body, loops);
+    std::string text;
+    for (const Stmt* loop : loops) {
+        std::string how;
+        for (const Split& split : tiling.splits) {
+            if (split.loop != loop->symbol) continue;
+            if (!how.empty()) how += ", ";
+            if (split.level == Level::Grid) how += "grid";
+            if (split.level == Level::Vector) how += fmt::format("vector {}", split.factor);
+            if (split.level == Level::Unroll) how += fmt::format("unroll {}", split.factor);
+        }
+        if (!text.empty()) text += "; ";
+        text += kernel.symbols[loop->symbol].name + ": " + (how.empty() ? "serial" : how);
+    }
+    return text;
+}
+
+}  // namespace quern::schedule

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quern/ir/cir.h"
+
+// What the loops of a kernel allow.
+
+namespace quern::schedule {
+
+/// How an index moves with a loop: index = step * variable + what the loop does not change. None if
+/// it is not so.
+std::optional<std::int64_t> step_of(ir::Kernel& kernel, ir::ExprId index, ir::SymbolId loop);
+
+/// Why iterations of the loop may not run at the same time, or empty: no iteration reads or writes
+/// what another writes. `parallel` loops and those that only reduce are so by their meaning.
+std::string why_not_independent(ir::Kernel& kernel, const ir::Stmt& loop);
+
+/// Why neighbouring iterations may not be the lanes of one vector, or empty.
+std::string why_not_lanes(ir::Kernel& kernel, const ir::Stmt& loop);
+
+/// Why two points of the parallel nest that begins here may write the same element, or empty: each
+/// loop of the nest moves an axis of every store that no other loop moves.
+std::string why_points_meet(ir::Kernel& kernel, const ir::Stmt& outermost);
+
+/// True if evaluating the expression may fail or read outside a buffer: it holds a load or an
+/// integer division.
+bool has_effects(const ir::Kernel& kernel, ir::ExprId id);
+
+}  // namespace quern::schedule

@@ -1,0 +1,177 @@
+#include <algorithm>
+
+#include "quern/schedule/loops.h"
+#include "quern/schedule/lowerer.h"
+#include "quern/schedule/passes.h"
+
+namespace quern::schedule {
+
+using ir::BufferId;
+using ir::ExprKind;
+using lir::Op;
+
+ExprId Lowerer::extent(BufferId buffer, std::size_t axis) {
+    const ExprId shape = k_.buffers[buffer].shape[axis];
+    if (k_[shape].kind != ExprKind::Extent) return shape;
+    const ir::Expr e = k_[shape];
+    return extent_of(k_, e.a, e.b);
+}
+
+/// Elements from one index of an axis to the next. `constant` is it if it is known, else 0.
+ValueId Lowerer::stride(BufferId buffer, std::size_t axis, std::int64_t& constant) {
+    constant = 0;
+    const std::size_t rank = k_.buffers[buffer].shape.size();
+    if (buffer <= k_.output()) {
+        const bool is_last = axis + 1 == rank;
+        if (is_last && facts_.operands[buffer].contiguous_axes >= 1) constant = 1;
+        if (constant != 0) return b_.integer(constant);
+        return b_.parameter({lir::ParameterKind::Stride, buffer, std::uint32_t(axis)});
+    }
+    ValueId product = b_.integer(1);
+    for (std::size_t p = axis + 1; p < rank; ++p) {
+        product = b_.mul(product, single(k_.buffers[buffer].shape[p]));
+    }
+    constant = b_.constant_of(product).value_or(0);
+    return product;
+}
+
+/// True if the expression may differ between lanes.
+bool Lowerer::has_lanes(ExprId id) {
+    if (!in_lanes_) return false;
+    for (const ExprId node : ir::reachable(k_, id)) {
+        const ir::Expr& e = k_[node];
+        if (e.kind != ExprKind::Symbol) continue;
+        const auto found = names_.find(e.a);
+        if (found == names_.end()) continue;
+        if (found->second.kind == Name::Kind::Lane) return true;
+        if (b_.type(found->second.bundle.copies[0]).lanes > 1) return true;
+    }
+    return false;
+}
+
+Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indices,
+                              lang::Span span) {
+    check_bounds(buffer, indices, span);
+    Place place;
+    bool is_affine = true;
+    bool is_same = true;
+    std::int64_t step = 0;
+    for (std::size_t p = 0; p < indices.size(); ++p) {
+        if (at_first_lane_ || !has_lanes(indices[p])) continue;
+        is_same = false;
+        const auto index_step = step_of(k_, indices[p], lane_symbol_);
+        // What moves by something else than the lane's variable has lanes even at lane 0.
+        const Bundle first = first_lane(indices[p]);
+        std::int64_t constant = 0;
+        stride(buffer, p, constant);
+        is_affine = is_affine && index_step && b_.type(first.copies[0]).lanes == 1 &&
+                    (*index_step == 0 || constant != 0);
+        if (index_step) step += *index_step * constant;
+    }
+    step *= names_.count(lane_symbol_) != 0 ? names_[lane_symbol_].step : 1;
+    place.kind = is_same || (is_affine && step == 0) ? Place::Kind::Same
+                 : is_affine && step == 1            ? Place::Kind::Neighbours
+                                                     : Place::Kind::Spread;
+    place.offset = Bundle(b_.integer(0));
+    for (std::size_t p = 0; p < indices.size(); ++p) {
+        std::int64_t constant = 0;
+        const ValueId scale = stride(buffer, p, constant);
+        const Bundle index =
+            place.kind == Place::Kind::Spread ? expr(indices[p]) : first_lane(indices[p]);
+        place.offset = map(place.offset, index,
+                           [&](ValueId sum, ValueId i) { return b_.add(sum, b_.mul(i, scale)); });
+    }
+    return place;
+}
+
+Bundle Lowerer::load(const ir::Expr& e) {
+    std::vector<ExprId> indices;
+    for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
+    const Place where = place(e.a, indices, e.span);
+    Bundle result;
+    result.axes = where.offset.axes | (has_mask_ ? mask_.axes : 0);
+    for_each_copy(result.axes, [&](const Copy& copy) {
+        const ValueId offset = at(where.offset, copy);
+        ValueId value = lir::kNone;
+        if (where.kind == Place::Kind::Spread) {
+            const std::uint16_t lanes = active_lanes();
+            value = b_.gather(e.a, b_.splat(offset, lanes), mask_at(copy, lanes));
+        } else if (where.kind == Place::Kind::Neighbours) {
+            value = b_.load(e.a, offset, active_lanes(), mask_at(copy, active_lanes()));
+        } else {
+            // One element for all lanes: read if any of them asks for it.
+            ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+            if (exists(mask)) mask = b_.any(mask);
+            value = b_.load(e.a, offset, 1, mask);
+        }
+        result.copies.push_back(value);
+    });
+    return result;
+}
+
+void Lowerer::store(const ir::Stmt& s) {
+    const Bundle value = expr(s.value);
+    const Place where = place(s.buffer, s.indices, s.span);
+    const std::uint32_t axes = where.offset.axes | value.axes | (has_mask_ ? mask_.axes : 0);
+    for_each_copy(axes, [&](const Copy& copy) {
+        const ValueId offset = at(where.offset, copy);
+        const ValueId v = at(value, copy);
+        if (where.kind == Place::Kind::Same) {
+            // Lanes that store to one element are refused by legal(); one lane is all.
+            ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+            if (exists(mask)) mask = b_.any(mask);
+            b_.store(s.buffer, offset, v, mask);
+            return;
+        }
+        const std::uint16_t lanes = active_lanes();
+        if (where.kind == Place::Kind::Neighbours) {
+            b_.store(s.buffer, offset, b_.splat(v, lanes), mask_at(copy, lanes));
+        } else {
+            b_.scatter(s.buffer, b_.splat(offset, lanes), b_.splat(v, lanes), mask_at(copy, lanes));
+        }
+    });
+}
+
+/// True if 0 <= index < extent for every value of the loops, or because a condition says so.
+bool Lowerer::is_proven(ExprId index, ExprId extent) {
+    const ExprId zero = k_.integer(0);
+    const auto is_guarded = [&](ir::BinaryOp op, ExprId a, ExprId b) {
+        const ExprId wanted = ir::simplify(k_, k_.binary(op, a, b));
+        return k_.is_constant(wanted, 1) ||
+               std::find(guards_.begin(), guards_.end(), wanted) != guards_.end();
+    };
+    bool is_above = is_guarded(ir::BinaryOp::LessEqual, zero, index);
+    if (!is_above) {
+        const ExprId low = ir::lower_bound(k_, index, loops_);
+        is_above = exists(low) && ir::proves_at_least(k_, low, zero);
+    }
+    if (!is_above) return false;
+    if (is_guarded(ir::BinaryOp::Less, index, extent)) return true;
+    const ExprId high = ir::upper_bound(k_, index, loops_);
+    return exists(high) && ir::proves_less(k_, high, extent);
+}
+
+void Lowerer::check_bounds(BufferId buffer, const std::vector<ExprId>& indices, lang::Span span) {
+    for (std::size_t p = 0; p < indices.size(); ++p) {
+        const ExprId most = extent(buffer, p);
+        if (is_proven(indices[p], most)) continue;
+        const Bundle index = expr(indices[p]);
+        const Bundle bound = first_lane(most);
+        const Bundle holds = map(index, bound, [&](ValueId i, ValueId n) {
+            return b_.binary(Op::And, b_.compare(Op::LessEqual, b_.integer(0), i),
+                             b_.compare(Op::Less, i, n));
+        });
+        for_each_copy(holds.axes | (has_mask_ ? mask_.axes : 0), [&](const Copy& copy) {
+            ValueId all = at(holds, copy);
+            ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+            if (exists(mask)) {
+                const std::uint16_t lanes = std::max(b_.type(all).lanes, b_.type(mask).lanes);
+                all = b_.splat(all, lanes);
+                mask = b_.splat(mask, lanes);
+            }
+            b_.assert_that(all, mask, span);
+        });
+    }
+}
+
+}  // namespace quern::schedule

@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "quern/schedule/lowerer.h"
+#include "quern/support/check.h"
+
+namespace quern::schedule {
+
+using ir::Stmt;
+using ir::StmtKind;
+using lir::Op;
+
+namespace {
+
+bool depends_on_any(const ir::Kernel& kernel, ExprId id, const std::vector<const Stmt*>& loops) {
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const Stmt* loop) { return ir::depends_on(kernel, id, loop->symbol); });
+}
+
+/// The loops of a perfect nest of parallel ones whose bounds are known before it begins.
+std::vector<const Stmt*> nest_of(const ir::Kernel& kernel, const Stmt& outermost) {
+    std::vector<const Stmt*> nest{&outermost};
+    while (nest.back()->body.size() == 1) {
+        const Stmt& inner = nest.back()->body[0];
+        if (inner.kind != StmtKind::For || !inner.parallel) break;
+        if (depends_on_any(kernel, inner.value, nest) || depends_on_any(kernel, inner.end, nest)) {
+            break;
+        }
+        nest.push_back(&inner);
+    }
+    return nest;
+}
+
+bool holds_loop(const std::vector<Stmt>& block) {
+    return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
+        return s.kind == StmtKind::For || holds_loop(s.body) || holds_loop(s.otherwise);
+    });
+}
+
+}  // namespace
+
+lir::BufferId Lowerer::slot(ir::SymbolId symbol) {
+    const auto found = slots_.find(symbol);
+    QUERN_CHECK(found != slots_.end(), "a name that stages share");
+    return lir::BufferId(k_.buffers.size() + found->second);
+}
+
+void Lowerer::open(const std::string& name) {
+    b_ = lir::Builder(name);
+    names_.clear();
+    memo_.clear();
+    memo_.emplace_back();
+    std::set<ir::BufferId> shared;
+    for (const Stmt& s : k_.body) {
+        if (s.kind == StmtKind::Alloc) shared.insert(s.buffer);
+    }
+    for (std::size_t i = 0; i < k_.buffers.size(); ++i) {
+        const ir::Buffer& buffer = k_.buffers[i];
+        const bool is_global = i <= k_.output() || shared.count(ir::BufferId(i)) != 0;
+        b_.buffer(buffer.name, buffer.dtype, is_global ? lir::Space::Global : lir::Space::Lane,
+                  i >= k_.output());
+    }
+    std::vector<ir::SymbolId> symbols(slots_.size());
+    for (const auto& [symbol, number] : slots_) symbols[number] = symbol;
+    for (const ir::SymbolId symbol : symbols) {
+        b_.buffer(k_.symbols[symbol].name, k_.symbols[symbol].dtype, lir::Space::Global, true);
+    }
+}
+
+void Lowerer::close(std::vector<GridAxis> grid, bool has_loops) {
+    lir::Function function = b_.take();
+    for (std::size_t i = k_.buffers.size() + slots_.size(); i < function.buffers.size(); ++i) {
+        // The partials of a tree: its size is a constant of the function.
+        for (const lir::Inst& inst : function.insts) {
+            if (inst.op != Op::Alloc || inst.buffer != i) continue;
+            const auto count = std::int64_t(function[inst.a].bits);
+            plan_.local.push_back(
+                {lir::BufferId(i), function.buffers[i].dtype, {k_.integer(count)}});
+        }
+    }
+    plan_.stages.push_back({std::move(function), std::move(grid), has_loops});
+}
+
+void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
+    open(fmt::format("stage{}", plan_.stages.size()));
+    for (const ir::SymbolId symbol : shared_vars_) {
+        const ValueId before = b_.load(slot(symbol), b_.integer(0), 1);
+        names_[symbol] = {Name::Kind::Register, Bundle(b_.reg(before)), 1};
+    }
+    for (const Stmt* s : statements) {
+        if (s->kind == StmtKind::Alloc) continue;
+        statement(*s);
+        if (s->kind == StmtKind::Var) shared_vars_.insert(s->symbol);
+        if (s->kind == StmtKind::Let) {
+            b_.store(slot(s->symbol), b_.integer(0), at(names_.at(s->symbol).bundle, {}));
+        }
+    }
+    for (const ir::SymbolId symbol : shared_vars_) {
+        b_.store(slot(symbol), b_.integer(0), b_.get(names_.at(symbol).bundle.copies[0]));
+    }
+    close({}, true);
+}
+
+void Lowerer::grid_stage(const Stmt& outermost) {
+    open(fmt::format("stage{}", plan_.stages.size()));
+    const std::vector<const Stmt*> nest = nest_of(k_, outermost);
+    std::vector<GridAxis> grid;
+    std::vector<ValueId> counts, blocks, blocks_of_axis;
+    for (std::size_t p = 0; p < nest.size(); ++p) {
+        const Stmt& s = *nest[p];
+        const Axis axis = axis_of(s);
+        const ExprId span = k_.binary(ir::BinaryOp::Sub, s.end, s.value);
+        ExprId count = span;
+        if (exists(s.step) && !k_.is_constant(s.step, 1)) {
+            const ExprId last = k_.binary(ir::BinaryOp::Sub, s.step, k_.integer(1));
+            count =
+                k_.binary(ir::BinaryOp::FloorDiv, k_.binary(ir::BinaryOp::Add, span, last), s.step);
+        }
+        grid.push_back({count, std::int64_t(axis.unroll) * axis.lanes, axis.lanes > 1});
+        counts.push_back(trips(s, axis));
+        blocks.push_back(b_.parameter({lir::ParameterKind::Block, std::uint32_t(p), 0}));
+        const ValueId rounded = b_.sub(b_.add(counts.back(), blocks.back()), b_.integer(1));
+        blocks_of_axis.push_back(b_.binary(Op::Div, rounded, blocks.back()));
+    }
+    const ValueId point = b_.begin_for(b_.parameter({lir::ParameterKind::GridBegin, 0, 0}),
+                                       b_.parameter({lir::ParameterKind::GridEnd, 0, 0}), 1);
+    std::vector<ValueId> from(nest.size()), to(nest.size());
+    ValueId rest = point;
+    for (std::size_t p = nest.size(); p-- > 0;) {
+        ValueId number = rest;
+        if (p > 0) {
+            number = b_.binary(Op::Rem, rest, blocks_of_axis[p]);
+            rest = b_.binary(Op::Div, rest, blocks_of_axis[p]);
+        }
+        from[p] = b_.mul(number, blocks[p]);
+        to[p] = b_.binary(Op::Min, b_.add(from[p], blocks[p]), counts[p]);
+    }
+    {
+        const Scope scope(*this);
+        grid_axis(nest, 0, from, to);
+    }
+    b_.end_for();
+    close(std::move(grid), holds_loop(nest.back()->body));
+}
+
+void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
+                        const std::vector<ValueId>& from, const std::vector<ValueId>& to) {
+    const Stmt& s = *nest[p];
+    const Axis axis = axis_of(s);
+    loops_.push_back({s.symbol, s.value, s.end, s.step});
+    passes(axis, from[p], to[p], [&] {
+        if (p + 1 < nest.size()) {
+            grid_axis(nest, p + 1, from, to);
+        } else {
+            block(s.body);
+        }
+    });
+    loops_.pop_back();
+}
+
+void Lowerer::run() {
+    std::uint32_t number = 0;
+    for (const Stmt& s : k_.body) {
+        if (s.kind == StmtKind::Let || s.kind == StmtKind::Var) slots_[s.symbol] = number++;
+    }
+    const std::vector<Stmt> body = k_.body;
+    std::vector<const Stmt*> serial;
+    const auto flush = [&] {
+        const bool has_work = std::any_of(serial.begin(), serial.end(),
+                                          [](const Stmt* s) { return s->kind != StmtKind::Alloc; });
+        if (has_work) serial_stage(serial);
+        serial.clear();
+    };
+    for (const Stmt& s : body) {
+        if (s.kind == StmtKind::For && s.parallel) {
+            flush();
+            grid_stage(s);
+        } else {
+            serial.push_back(&s);
+        }
+    }
+    flush();
+}
+
+}  // namespace quern::schedule

@@ -1,0 +1,412 @@
+#include <algorithm>
+
+#include "quern/schedule/loops.h"
+#include "quern/schedule/lowerer.h"
+#include "quern/schedule/passes.h"
+#include "quern/schedule/reduction.h"
+#include "quern/support/check.h"
+
+namespace quern::schedule {
+
+using ir::BinaryOp;
+using ir::ExprKind;
+using ir::Stmt;
+using ir::StmtKind;
+using lir::Op;
+
+namespace {
+
+/// The operands of `and`s.
+void conjuncts(const ir::Kernel& kernel, ExprId id, std::vector<ExprId>& all) {
+    const ir::Expr& e = kernel[id];
+    if (e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::And) {
+        conjuncts(kernel, ExprId{e.a}, all);
+        conjuncts(kernel, ExprId{e.b}, all);
+    } else {
+        all.push_back(id);
+    }
+}
+
+}  // namespace
+
+void Lowerer::block(const std::vector<Stmt>& statements) {
+    for (const Stmt& s : statements) statement(s);
+}
+
+void Lowerer::statement(const Stmt& s) {
+    switch (s.kind) {
+        case StmtKind::Let:
+            names_[s.symbol] = {Name::Kind::Value, expr(s.value), 1};
+            return;
+        case StmtKind::Var:
+            return declare(s);
+        case StmtKind::Assign:
+            return assign(s.symbol, expr(s.value));
+        case StmtKind::Accumulate:
+            return accumulate(s);
+        case StmtKind::ArgReduce:
+            return arg_reduce(s);
+        case StmtKind::For:
+            return loop(s);
+        case StmtKind::If:
+            return branch(s);
+        case StmtKind::Alloc:
+            return alloc(s);
+        case StmtKind::Store:
+            return store(s);
+        case StmtKind::Barrier:
+            // One thread runs all of a point, in order.
+            return;
+        case StmtKind::Check: {
+            const Bundle holds = expr(s.value);
+            for_each_copy(holds.axes | (has_mask_ ? mask_.axes : 0), [&](const Copy& copy) {
+                const ValueId all = at(holds, copy);
+                ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+                const std::uint16_t lanes = std::max(
+                    b_.type(all).lanes, exists(mask) ? b_.type(mask).lanes : std::uint16_t(1));
+                if (exists(mask)) mask = b_.splat(mask, lanes);
+                b_.assert_that(b_.splat(all, lanes), mask, s.span);
+            });
+            return;
+        }
+    }
+}
+
+void Lowerer::declare(const Stmt& s) {
+    const Bundle value = expr(s.value);
+    Bundle registers;
+    registers.axes = active_axes();
+    for_each_copy(registers.axes, [&](const Copy& copy) {
+        registers.copies.push_back(b_.reg(b_.splat(at(value, copy), active_lanes())));
+    });
+    names_[s.symbol] = {Name::Kind::Register, registers, 1};
+}
+
+void Lowerer::assign(ir::SymbolId symbol, const Bundle& value) {
+    const Bundle registers = names_.at(symbol).bundle;
+    for_each_copy(registers.axes | value.axes, [&](const Copy& copy) {
+        const ValueId reg = at(registers, copy);
+        const std::uint16_t lanes = b_.type(reg).lanes;
+        ValueId v = b_.splat(at(value, copy), lanes);
+        if (has_mask_) v = b_.select(mask_at(copy, lanes), v, b_.get(reg));
+        b_.set(reg, v);
+    });
+}
+
+void Lowerer::accumulate(const Stmt& s) {
+    const ir::Expr value = k_[s.value];
+    const DType dtype = k_.symbols[s.symbol].dtype;
+    const bool is_product = value.kind == ExprKind::Binary &&
+                            static_cast<BinaryOp>(value.op) == BinaryOp::Mul &&
+                            s.op == BinaryOp::Add && value.dtype == dtype &&
+                            (dtype == DType::Float32 || dtype == DType::Float64);
+    const Bundle registers = names_.at(s.symbol).bundle;
+    const auto present = [&] { return map(registers, [&](ValueId r) { return b_.get(r); }); };
+    if (is_product && has_fma_ && plan_.tiling.numerics == Numerics::Strict) {
+        const Bundle a = expr(ExprId{value.a});
+        const Bundle b = expr(ExprId{value.b});
+        assign(s.symbol, map(a, b, present(),
+                             [&](ValueId x, ValueId y, ValueId sum) { return b_.fma(x, y, sum); }));
+        return;
+    }
+    const Bundle v = expr(s.value);
+    assign(s.symbol, map(present(), v, [&](ValueId sum, ValueId x) {
+               const std::uint16_t lanes = std::max(b_.type(sum).lanes, b_.type(x).lanes);
+               return arithmetic(s.op, b_.splat(sum, lanes), b_.splat(x, lanes));
+           }));
+}
+
+/// Takes value and index if value is better, or nothing was taken yet (a negative index).
+void Lowerer::arg_reduce(const Stmt& s) {
+    const Bundle value = expr(s.value);
+    const Bundle index = expr(s.index);
+    const Bundle best = map(names_.at(s.symbol).bundle, [&](ValueId r) { return b_.get(r); });
+    const Bundle best_index =
+        map(names_.at(s.index_symbol).bundle, [&](ValueId r) { return b_.get(r); });
+    const bool is_less = s.op == BinaryOp::Less;
+    const Bundle takes = map(value, best, best_index, [&](ValueId x, ValueId y, ValueId i) {
+        const std::uint16_t lanes = std::max(b_.type(x).lanes, b_.type(y).lanes);
+        x = b_.splat(x, lanes);
+        y = b_.splat(y, lanes);
+        ValueId better = is_less ? b_.compare(Op::Less, x, y) : b_.compare(Op::Less, y, x);
+        if (is_floating(b_.type(x).dtype)) {
+            better = b_.binary(Op::Or, better, b_.compare(Op::NotEqual, x, x));
+            better = b_.binary(Op::And, better, b_.compare(Op::Equal, y, y));
+        }
+        return b_.binary(Op::Or, better, b_.compare(Op::Less, i, b_.integer(0)));
+    });
+    assign(s.symbol, map(takes, value, best,
+                         [&](ValueId t, ValueId x, ValueId y) { return b_.select(t, x, y); }));
+    assign(s.index_symbol, map(takes, index, best_index, [&](ValueId t, ValueId x, ValueId y) {
+               return b_.select(t, x, y);
+           }));
+}
+
+void Lowerer::branch(const Stmt& s) {
+    const Bundle condition = expr(s.value);
+    const std::size_t guards = guards_.size();
+    std::vector<ExprId> all;
+    conjuncts(k_, s.value, all);
+    for (const ExprId id : all) guards_.push_back(ir::simplify(k_, id));
+    const bool is_one = condition.is_single() && b_.type(condition.copies[0]).lanes == 1;
+    if (is_one) {
+        b_.begin_if(condition.copies[0]);
+        {
+            const Scope scope(*this);
+            block(s.body);
+        }
+        guards_.resize(guards);
+        if (!s.otherwise.empty()) {
+            b_.begin_else();
+            const Scope scope(*this);
+            block(s.otherwise);
+        }
+        b_.end_if();
+        return;
+    }
+    const Bundle mask = mask_;
+    const bool had_mask = has_mask_;
+    const auto under = [&](const Bundle& which, const std::vector<Stmt>& statements) {
+        mask_ = masked(which);
+        has_mask_ = true;
+        const Scope scope(*this);
+        block(statements);
+        mask_ = mask;
+        has_mask_ = had_mask;
+    };
+    under(condition, s.body);
+    guards_.resize(guards);
+    if (!s.otherwise.empty()) {
+        under(map(condition, [&](ValueId v) { return b_.unary(Op::Not, v); }), s.otherwise);
+    }
+}
+
+void Lowerer::alloc(const Stmt& s) {
+    ValueId elements = b_.integer(1);
+    for (const ExprId extent : k_.buffers[s.buffer].shape) {
+        elements = b_.mul(elements, single(extent));
+    }
+    b_.alloc(s.buffer, elements);
+}
+
+Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
+    Axis axis;
+    axis.loop = &s;
+    axis.begin = single(s.value);
+    axis.step = exists(s.step) ? single(s.step) : b_.integer(1);
+    axis.step_number = b_.constant_of(axis.step).value_or(0);
+    axis.unroll = plan_.tiling.factor(s.symbol, Level::Unroll);
+    axis.lanes = plan_.tiling.factor(s.symbol, Level::Vector);
+    return axis;
+}
+
+/// How many iterations a loop has; not positive if none.
+ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
+    const ValueId span = b_.sub(single(s.end), axis.begin);
+    if (axis.step_number == 1) return span;
+    const ValueId rounded = b_.sub(b_.add(span, axis.step), b_.integer(1));
+    return b_.binary(Op::Div, rounded, axis.step);
+}
+
+void Lowerer::loop(const Stmt& s) {
+    const Axis axis = axis_of(s);
+    loops_.push_back({s.symbol, s.value, s.end, s.step});
+    const auto body = [&] { block(s.body); };
+    const ValueId count = trips(s, axis);
+    const bool is_tree =
+        !s.reduces.empty() && plan_.tiling.numerics == Numerics::Reproducible && axis.lanes == 1;
+    if (!s.reduces.empty() && axis.lanes > 1) {
+        reduce_lanes(s, axis, body);
+    } else if (is_tree) {
+        tree_loop(s);
+    } else {
+        passes(axis, b_.integer(0), count, body);
+    }
+    loops_.pop_back();
+}
+
+void Lowerer::pass(const Axis& axis, ValueId trip, int unroll, const std::function<void()>& body) {
+    const ir::SymbolId symbol = axis.loop->symbol;
+    Name name;
+    name.kind = axis.lanes > 1 ? Name::Kind::Lane : Name::Kind::Value;
+    name.step = axis.step_number;
+    if (unroll > 1) {
+        unrolls_.push_back(unroll);
+        name.bundle.axes = 1u << (unrolls_.size() - 1);
+    }
+    for (int u = 0; u < unroll; ++u) {
+        const ValueId at = b_.add(trip, b_.integer(std::int64_t(u) * axis.lanes));
+        name.bundle.copies.push_back(b_.add(axis.begin, b_.mul(at, axis.step)));
+    }
+    const bool was_in_lanes = in_lanes_;
+    const ir::SymbolId lane_symbol = lane_symbol_;
+    if (axis.lanes > 1) {
+        in_lanes_ = true;
+        lane_symbol_ = symbol;
+    }
+    names_[symbol] = name;
+    {
+        const Scope scope(*this);
+        body();
+    }
+    names_.erase(symbol);
+    in_lanes_ = was_in_lanes;
+    lane_symbol_ = lane_symbol;
+    if (unroll > 1) unrolls_.pop_back();
+}
+
+void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
+                     const std::function<void()>& body) {
+    const auto whole = [&](ValueId begin, std::int64_t width, int unroll) {
+        if (width == 1) {
+            const ValueId trip = b_.begin_for(begin, to, 1);
+            pass(axis, trip, unroll, body);
+            b_.end_for();
+            return to;
+        }
+        const ValueId w = b_.integer(width);
+        const ValueId many = b_.binary(Op::Div, b_.sub(to, begin), w);
+        const ValueId end = b_.add(begin, b_.mul(many, w));
+        const ValueId trip = b_.begin_for(begin, end, std::uint64_t(width));
+        pass(axis, trip, unroll, body);
+        b_.end_for();
+        return end;
+    };
+    ValueId done = from;
+    if (axis.unroll > 1) {
+        done = whole(done, std::int64_t(axis.unroll) * axis.lanes, axis.unroll);
+    }
+    done = whole(done, axis.lanes, 1);
+    if (axis.lanes == 1) return;
+
+    b_.begin_if(b_.compare(Op::Less, done, to));
+    {
+        const Scope scope(*this);
+        const Bundle mask = mask_;
+        const bool had_mask = has_mask_;
+        const ValueId rest = b_.sub(to, done);
+        const ValueId in_range = b_.compare(Op::Less, b_.iota(std::uint16_t(axis.lanes)), rest);
+        mask_ = masked(Bundle(in_range));
+        has_mask_ = true;
+        pass(axis, done, 1, body);
+        mask_ = mask;
+        has_mask_ = had_mask;
+    }
+    b_.end_if();
+}
+
+/// Lane l adds up iterations l, l + lanes, ...: partial l of the tree.
+void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<void()>& body) {
+    std::vector<Name> outer;
+    for (const ir::SymbolId symbol : s.reduces) {
+        const BinaryOp op = operator_of(s.body, symbol);
+        const ValueId start = expr(identity(k_, op, k_.symbols[symbol].dtype)).copies[0];
+        Name name;
+        name.kind = Name::Kind::Register;
+        name.bundle.axes = active_axes();
+        for_each_copy(name.bundle.axes, [&](const Copy&) {
+            name.bundle.copies.push_back(b_.reg(b_.splat(start, std::uint16_t(axis.lanes))));
+        });
+        outer.push_back(names_.at(symbol));
+        names_[symbol] = name;
+    }
+    passes(axis, b_.integer(0), trips(s, axis), body);
+    for (std::size_t i = 0; i < s.reduces.size(); ++i) {
+        const ir::SymbolId symbol = s.reduces[i];
+        const BinaryOp op = operator_of(s.body, symbol);
+        const Bundle total = map(names_[symbol].bundle, [&](ValueId r) {
+            Op fold = op == BinaryOp::Mul   ? Op::Mul
+                      : op == BinaryOp::Min ? Op::Min
+                      : op == BinaryOp::Max ? Op::Max
+                      : op == BinaryOp::And ? Op::And
+                      : op == BinaryOp::Or  ? Op::Or
+                                            : Op::Add;
+            if (k_.symbols[symbol].dtype == DType::Bool) {
+                if (fold == Op::Max) fold = Op::Or;
+                if (fold == Op::Min) fold = Op::And;
+            }
+            return b_.fold(fold, b_.get(r));
+        });
+        names_[symbol] = outer[i];
+        const Bundle before = map(outer[i].bundle, [&](ValueId r) { return b_.get(r); });
+        assign(symbol,
+               map(before, total, [&](ValueId x, ValueId y) { return arithmetic(op, x, y); }));
+    }
+}
+
+/// Iteration k goes to partial k mod 16, which lie in memory.
+void Lowerer::tree_loop(const Stmt& s) {
+    constexpr std::int64_t kPartials = 16;
+    const Axis axis = axis_of(s);
+    struct Partial {
+        ir::SymbolId symbol;
+        BinaryOp op;
+        Name outer;
+        lir::BufferId buffer;
+        std::int64_t width;
+    };
+    std::vector<Partial> partials;
+    const auto each = [&](const Partial& p, ValueId k, const auto& use) {
+        std::int64_t number = 0;
+        for_each_copy(p.outer.bundle.axes, [&](const Copy& copy) {
+            const ValueId slot =
+                b_.add(b_.mul(k, b_.integer(p.width)), b_.integer(number++ * p.width * kPartials));
+            use(at(p.outer.bundle, copy), slot);
+        });
+    };
+    for (const ir::SymbolId symbol : s.reduces) {
+        Partial p{symbol, operator_of(s.body, symbol), names_.at(symbol), 0, 1};
+        const lir::Type type = b_.type(p.outer.bundle.copies[0]);
+        p.width = type.lanes;
+        p.buffer = b_.buffer(k_.symbols[symbol].name + ".tree", type.dtype, lir::Space::Lane, true);
+        b_.alloc(p.buffer,
+                 b_.integer(kPartials * p.width * std::int64_t(p.outer.bundle.copies.size())));
+        const ValueId start = expr(identity(k_, p.op, type.dtype)).copies[0];
+        const ValueId k = b_.begin_for(b_.integer(0), b_.integer(kPartials), 1);
+        each(p, k,
+             [&](ValueId, ValueId slot) { b_.store(p.buffer, slot, b_.splat(start, type.lanes)); });
+        b_.end_for();
+        partials.push_back(p);
+    }
+    std::vector<Bundle> kept;
+    for (const Partial& p : partials) {
+        kept.push_back(map(p.outer.bundle, [&](ValueId r) { return b_.get(r); }));
+    }
+    const ValueId trip = b_.begin_for(b_.integer(0), trips(s, axis), 1);
+    const ValueId k = b_.binary(Op::And, trip, b_.integer(kPartials - 1));
+    for (const Partial& p : partials) {
+        each(p, k, [&](ValueId reg, ValueId slot) {
+            b_.set(reg, b_.load(p.buffer, slot, b_.type(reg).lanes));
+        });
+    }
+    Axis one = axis;
+    one.unroll = 1;
+    pass(one, trip, 1, [&] { block(s.body); });
+    for (const Partial& p : partials) {
+        each(p, k, [&](ValueId reg, ValueId slot) { b_.store(p.buffer, slot, b_.get(reg)); });
+    }
+    b_.end_for();
+    for (std::size_t i = 0; i < partials.size(); ++i) {
+        const Partial& p = partials[i];
+        for (std::int64_t half = kPartials / 2; half >= 1; half /= 2) {
+            const ValueId low = b_.begin_for(b_.integer(0), b_.integer(half), 1);
+            std::vector<ValueId> others;
+            each(p, b_.add(low, b_.integer(half)), [&](ValueId reg, ValueId slot) {
+                others.push_back(b_.load(p.buffer, slot, b_.type(reg).lanes));
+            });
+            std::size_t n = 0;
+            each(p, low, [&](ValueId reg, ValueId slot) {
+                const ValueId x = b_.load(p.buffer, slot, b_.type(reg).lanes);
+                b_.store(p.buffer, slot, arithmetic(p.op, x, others[n++]));
+            });
+            b_.end_for();
+        }
+        std::size_t n = 0;
+        each(p, b_.integer(0), [&](ValueId reg, ValueId slot) {
+            const ValueId total = b_.load(p.buffer, slot, b_.type(reg).lanes);
+            b_.set(reg, arithmetic(p.op, kept[i].copies[n++], total));
+        });
+    }
+}
+
+}  // namespace quern::schedule

@@ -1,0 +1,225 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "quern/ir/index.h"
+#include "quern/ir/lir_builder.h"
+#include "quern/schedule/plan.h"
+
+// From scheduled CIR to LIR. A pass over a loop body covers several iterations: the lanes of a
+// vector, and copies where a loop is unrolled. A CIR value is then a bundle of LIR values, one for
+// each copy on which it depends; what does not depend on lanes is one lane.
+
+namespace quern::schedule {
+
+using ir::ExprId;
+using lir::ValueId;
+
+/// Bits of the unrolled loops that a bundle depends on, and a value for each combination of their
+/// copies, the first loop slowest.
+struct Bundle {
+    std::uint32_t axes = 0;
+    std::vector<ValueId> copies;
+
+    Bundle() = default;
+    explicit Bundle(ValueId one) : copies{one} {}
+    bool is_single() const { return copies.size() == 1; }
+};
+
+/// The number of the copy of each unrolled loop.
+using Copy = std::array<int, 8>;
+
+class Lowerer {
+public:
+    Lowerer(Plan& plan, const ir::Facts& facts, const Target& target)
+        : plan_(plan),
+          k_(plan.kernel),
+          facts_(facts),
+          lanes_(target.lanes),
+          has_fma_(target.has_fma) {}
+
+    void run();
+
+private:
+    struct Name {
+        enum class Kind : std::uint8_t { Value, Lane, Register } kind = Kind::Value;
+
+        /// The value; of a lane variable that of lane 0; of a register the register.
+        Bundle bundle;
+
+        /// Of a lane variable: from one lane to the next.
+        std::int64_t step = 1;
+    };
+
+    /// A loop as the number of its iteration: symbol = begin + trip * step.
+    struct Axis {
+        const ir::Stmt* loop = nullptr;
+        ValueId begin = lir::kNone;
+        ValueId step = lir::kNone;
+        std::int64_t step_number = 0;
+        int unroll = 1;
+        int lanes = 1;
+    };
+
+    // Stages
+    void open(const std::string& name);
+    void close(std::vector<GridAxis> grid, bool has_loops);
+    void serial_stage(const std::vector<const ir::Stmt*>& statements);
+    void grid_stage(const ir::Stmt& outermost);
+    void grid_axis(const std::vector<const ir::Stmt*>& nest, std::size_t p,
+                   const std::vector<ValueId>& from, const std::vector<ValueId>& to);
+    lir::BufferId slot(ir::SymbolId symbol);
+
+    // Statements
+    void block(const std::vector<ir::Stmt>& statements);
+    void statement(const ir::Stmt& s);
+    void declare(const ir::Stmt& s);
+    void assign(ir::SymbolId symbol, const Bundle& value);
+    void accumulate(const ir::Stmt& s);
+    void arg_reduce(const ir::Stmt& s);
+    void store(const ir::Stmt& s);
+    void branch(const ir::Stmt& s);
+    void alloc(const ir::Stmt& s);
+    void loop(const ir::Stmt& s);
+    void serial_loop(const ir::Stmt& s);
+    void tree_loop(const ir::Stmt& s);
+    Axis axis_of(const ir::Stmt& s);
+    ValueId trips(const ir::Stmt& s, const Axis& axis);
+
+    /// Iterations [from, to) of an axis: unrolled, then one vector at a time, then what is left
+    /// under a mask. `body` lowers one pass.
+    void passes(const Axis& axis, ValueId from, ValueId to, const std::function<void()>& body);
+    void pass(const Axis& axis, ValueId trip, int unroll, const std::function<void()>& body);
+    void reduce_lanes(const ir::Stmt& s, const Axis& axis, const std::function<void()>& body);
+
+    // Expressions
+    Bundle expr(ExprId id);
+    Bundle compute(ExprId id);
+    Bundle constant(const ir::Expr& e);
+    Bundle symbol(const ir::Expr& e);
+    Bundle load(const ir::Expr& e);
+    Bundle unary(const ir::Expr& e);
+    Bundle binary(const ir::Expr& e);
+    Bundle logical(const ir::Expr& e);
+    Bundle select(const ir::Expr& e);
+    ValueId arithmetic(ir::BinaryOp op, ValueId a, ValueId b);
+    Bundle divide(ir::BinaryOp op, const Bundle& a, const Bundle& b, lang::Span span);
+    ValueId number(double value, DType dtype);
+
+    /// The expression at lane 0.
+    Bundle first_lane(ExprId id);
+    ValueId single(ExprId id);
+
+    // Memory
+    struct Place {
+        enum class Kind : std::uint8_t { Same, Neighbours, Spread } kind = Kind::Same;
+        Bundle offset;
+    };
+    Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
+    void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
+    bool is_proven(ExprId index, ExprId extent);
+    ExprId extent(ir::BufferId buffer, std::size_t axis);
+    ValueId stride(ir::BufferId buffer, std::size_t axis, std::int64_t& constant);
+    bool has_lanes(ExprId id);
+
+    // Bundles
+    template <class F>
+    void for_each_copy(std::uint32_t axes, F f) const;
+    ValueId at(const Bundle& bundle, const Copy& copy) const;
+    template <class F>
+    Bundle map(const Bundle& a, F f);
+    template <class F>
+    Bundle map(const Bundle& a, const Bundle& b, F f);
+    template <class F>
+    Bundle map(const Bundle& a, const Bundle& b, const Bundle& c, F f);
+    Bundle masked(const Bundle& condition);
+    ValueId mask_at(const Copy& copy, std::uint16_t lanes) const;
+    std::uint16_t active_lanes() const { return in_lanes_ ? std::uint16_t(lanes_) : 1; }
+    std::uint32_t active_axes() const { return (1u << unrolls_.size()) - 1; }
+
+    class Scope;
+
+    Plan& plan_;
+    ir::Kernel& k_;
+    const ir::Facts& facts_;
+    int lanes_;
+    bool has_fma_;
+
+    lir::Builder b_{""};
+    std::unordered_map<ir::SymbolId, Name> names_;
+    std::map<ir::SymbolId, std::uint32_t> slots_;
+    std::set<ir::SymbolId> shared_vars_;
+
+    /// Values of nodes that neither load nor read a var, for each open block; the second for lane
+    /// 0.
+    std::vector<std::array<std::unordered_map<std::uint32_t, Bundle>, 2>> memo_;
+    std::vector<int> unrolls_;
+    bool in_lanes_ = false;
+    bool at_first_lane_ = false;
+    ir::SymbolId lane_symbol_ = ir::kNone;
+    bool has_mask_ = false;
+    Bundle mask_;
+
+    std::vector<ir::LoopRange> loops_;
+    std::vector<ExprId> guards_;
+};
+
+// Inline definitions of the templates.
+
+template <class F>
+void Lowerer::for_each_copy(std::uint32_t axes, F f) const {
+    Copy copy{};
+    const std::function<void(std::size_t)> next = [&](std::size_t axis) {
+        if (axis == unrolls_.size()) return f(copy);
+        const int count = (axes >> axis & 1) != 0 ? unrolls_[axis] : 1;
+        for (copy[axis] = 0; copy[axis] < count; ++copy[axis]) next(axis + 1);
+        copy[axis] = 0;
+    };
+    next(0);
+}
+
+template <class F>
+Bundle Lowerer::map(const Bundle& a, F f) {
+    Bundle result;
+    result.axes = a.axes;
+    for (const ValueId v : a.copies) result.copies.push_back(f(v));
+    return result;
+}
+
+template <class F>
+Bundle Lowerer::map(const Bundle& a, const Bundle& b, F f) {
+    Bundle result;
+    result.axes = a.axes | b.axes;
+    for_each_copy(result.axes,
+                  [&](const Copy& c) { result.copies.push_back(f(at(a, c), at(b, c))); });
+    return result;
+}
+
+template <class F>
+Bundle Lowerer::map(const Bundle& a, const Bundle& b, const Bundle& c, F f) {
+    Bundle result;
+    result.axes = a.axes | b.axes | c.axes;
+    for_each_copy(result.axes, [&](const Copy& copy) {
+        result.copies.push_back(f(at(a, copy), at(b, copy), at(c, copy)));
+    });
+    return result;
+}
+
+/// A block of LIR: what is computed in it is forgotten after it.
+class Lowerer::Scope {
+public:
+    explicit Scope(Lowerer& lowerer) : lowerer_(lowerer) { lowerer_.memo_.emplace_back(); }
+    ~Scope() { lowerer_.memo_.pop_back(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+private:
+    Lowerer& lowerer_;
+};
+
+}  // namespace quern::schedule

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "quern/ir/cir.h"
+#include "quern/ir/facts.h"
+#include "quern/ir/index.h"
+
+// Rewrites of CIR that keep its meaning to the bit.
+
+namespace quern::schedule {
+
+/// A chunk of a reduction: see quern/interpret/interpret.h.
+inline constexpr std::int64_t kChunk = 4096;
+
+/// What facts say of dims, and of extents that a dim names.
+ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts);
+
+/// The expression over dims that an operand's extent equals in every launch, or the extent itself.
+ir::ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis);
+
+/// let i = a + 1; x[i] -> x[a + 1], for integer lets without loads.
+/// Numerics: exact.
+void inline_index_lets(ir::Kernel& kernel);
+
+/// for i in 0..n reduces s { s += f } ->
+/// for c in 0..(n + 4095) / 4096 { t = 0; for i in chunk c reduces t { t += f }; x[c] = t };
+/// for c reduces s { s += x[c] }
+/// where n may pass one chunk, so that each loop that reduces is one chunk. The chunks of a
+/// reduction outside of all parallel loops are parallel; those inside are split only if `inside`.
+/// Numerics: exact, the tree is that of the definition.
+void split_long_reductions(ir::Kernel& kernel, const ir::Facts& facts, bool inside);
+
+/// for i reduces s { for j reduces s { s += f } } ->
+/// parallel for i { t = 0; for j reduces t { t += f }; x[i] = t }; for i reduces s { s += x[i] }
+/// outside of all parallel loops.
+/// Numerics: exact, an inner loop's result is one contribution.
+void spread_nested_reductions(ir::Kernel& kernel);
+
+/// Loops outside of all parallel ones whose iterations are independent become parallel.
+/// Numerics: exact.
+void mark_parallel(ir::Kernel& kernel);
+
+}  // namespace quern::schedule

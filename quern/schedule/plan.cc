@@ -1,0 +1,101 @@
+#include "quern/schedule/plan.h"
+
+#include <fmt/format.h>
+
+#include "quern/ir/index.h"
+#include "quern/schedule/loops.h"
+#include "quern/schedule/lowerer.h"
+#include "quern/schedule/passes.h"
+#include "quern/support/check.h"
+
+namespace quern::schedule {
+namespace {
+
+using ir::ExprKind;
+using ir::Stmt;
+using ir::StmtKind;
+
+std::string why_not(const ir::Kernel& kernel, const ir::Expr& e) {
+    if (e.kind == ExprKind::Binary) {
+        const auto op = static_cast<ir::BinaryOp>(e.op);
+        if (op == ir::BinaryOp::Pow && !is_floating(e.dtype)) return "a power of integers";
+        if (op == ir::BinaryOp::Rem && is_floating(e.dtype)) return "% of floats";
+    }
+    if (e.kind == ExprKind::Cast) {
+        const DType from = kernel[ir::ExprId{e.a}].dtype;
+        const bool is_wide = from == DType::Int64 || from == DType::UInt64;
+        if (is_wide && (e.dtype == DType::BFloat16 || e.dtype == DType::Float16)) {
+            return fmt::format("the cast from {} to {}", to_string(from), to_string(e.dtype));
+        }
+    }
+    return {};
+}
+
+/// Whether the points of every parallel nest are seen to write elements of their own.
+std::string why_not_apart(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
+    for (const Stmt& s : block) {
+        if (s.kind == StmtKind::For && s.parallel) {
+            ir::Kernel scratch = kernel;
+            if (std::string why = why_points_meet(scratch, s); !why.empty()) return why;
+            continue;
+        }
+        for (const auto* inner : {&s.body, &s.otherwise}) {
+            if (std::string why = why_not_apart(kernel, *inner); !why.empty()) return why;
+        }
+    }
+    return {};
+}
+
+void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, bool is_top,
+                   Plan& plan) {
+    for (const Stmt& s : block) {
+        if (s.kind == StmtKind::Alloc) {
+            const ir::Buffer& buffer = kernel.buffers[s.buffer];
+            (is_top ? plan.shared : plan.local).push_back({s.buffer, buffer.dtype, buffer.shape});
+        }
+        if (is_top && (s.kind == StmtKind::Let || s.kind == StmtKind::Var)) continue;
+        collect_local(kernel, s.body, false, plan);
+        collect_local(kernel, s.otherwise, false, plan);
+    }
+}
+
+}  // namespace
+
+std::string legal(const ir::Kernel& kernel, const Tiling&) {
+    for (const ir::Expr& e : kernel.exprs) {
+        if (std::string why = why_not(kernel, e); !why.empty()) return why;
+        if (e.kind == ExprKind::Load && e.a == kernel.output()) return "a read of its own output";
+    }
+    for (const ir::Buffer& buffer : kernel.buffers) {
+        // Whether an element is written before it is read is found while the interpreter runs.
+        if (buffer.kind == ir::BufferKind::Shared) return "a shared var";
+    }
+    return why_not_apart(kernel, kernel.body);
+}
+
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+          const Target& target) {
+    Plan plan;
+    plan.kernel = kernel;
+    ir::Kernel& k = plan.kernel;
+    inline_index_lets(k);
+    spread_nested_reductions(k);
+    split_long_reductions(k, facts, numerics == Numerics::Reproducible);
+    mark_parallel(k);
+    plan.tiling = choose(k, facts, numerics, target.lanes);
+    collect_local(k, k.body, true, plan);
+    Lowerer(plan, facts, target).run();
+    std::uint32_t number = std::uint32_t(k.buffers.size());
+    for (const Stmt& s : k.body) {
+        if (s.kind == StmtKind::Let || s.kind == StmtKind::Var) {
+            plan.shared.push_back({number++, k.symbols[s.symbol].dtype, {}});
+        }
+    }
+    for (const Stage& stage : plan.stages) {
+        const auto broken = lir::verify(stage.function);
+        QUERN_CHECK(broken.empty(), "a valid function: " + broken.front());
+    }
+    return plan;
+}
+
+}  // namespace quern::schedule

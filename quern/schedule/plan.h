@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quern/ir/cir.h"
+#include "quern/ir/facts.h"
+#include "quern/ir/lir.h"
+#include "quern/schedule/tiling.h"
+
+namespace quern::schedule {
+
+/// One loop of a grid. A grid point does Block iterations of each axis; the first axis is the
+/// slowest.
+struct GridAxis {
+    /// How many iterations the loop has, over dims and extents.
+    ir::ExprId trips = ir::kNoExpr;
+
+    /// Blocks should be multiples of it.
+    std::int64_t multiple = 1;
+
+    /// Neighbouring iterations touch neighbouring elements.
+    bool is_contiguous = false;
+};
+
+/// One function, called once (no grid) or for every point of a grid, in any order and at once.
+struct Stage {
+    lir::Function function;
+    std::vector<GridAxis> grid;
+
+    /// A point of the grid has loops of its own.
+    bool has_loops = false;
+};
+
+/// An array that stages share, or that each thread has for itself.
+struct Scratch {
+    lir::BufferId buffer = 0;
+    DType dtype = DType::Float32;
+
+    /// Over dims and extents; of a thread's array also over loop variables.
+    std::vector<ir::ExprId> shape;
+};
+
+/// A kernel as a device runs it: stages in order. Buffers of every stage: those of the kernel, then
+/// one element for each scalar that stages share.
+struct Plan {
+    /// The kernel that shapes and trips are expressions of.
+    ir::Kernel kernel;
+    Tiling tiling;
+    std::vector<Stage> stages;
+    std::vector<Scratch> shared;
+    std::vector<Scratch> local;
+};
+
+/// What the schedule must know of a processor.
+struct Target {
+    /// Lanes of a vector of the language; the emitter splits those that are wider than its
+    /// registers. 1 gives scalar code.
+    int lanes = 16;
+
+    /// a * b + c rounded once is an instruction.
+    bool has_fma = true;
+};
+
+/// Why the CPU does not run a kernel by a tiling, or empty.
+std::string legal(const ir::Kernel& kernel, const Tiling& tiling);
+
+/// The default schedule: one loop of each nest becomes lanes, chosen by the cost of the memory that
+/// it touches; the outermost parallel loops become the grid.
+Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, int lanes);
+
+/// Lowers a kernel for launches of which `facts` hold.
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+          const Target& target);
+
+}  // namespace quern::schedule

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quern/ir/cir.h"
+
+// A schedule is a value: for each loop of a kernel, what does its iterations. It never changes what
+// a kernel means; `legal` says whether a device can run a kernel by it.
+
+namespace quern::schedule {
+
+enum class Level : std::uint8_t {
+    Grid,    // shared out over the threads of a CPU, the work-groups of a GPU
+    Vector,  // `factor` neighbours are the lanes of one vector
+    Unroll,  // `factor` copies of the body, one after the other
+};
+
+/// Loops without a split run one iteration after the other.
+struct Split {
+    /// The loop's variable.
+    ir::SymbolId loop = 0;
+    Level level = Level::Grid;
+    std::uint16_t factor = 1;
+
+    bool operator==(const Split&) const = default;
+};
+
+/// docs/architecture.md, "Numerics". All round every operation as it is written.
+enum class Numerics : std::uint8_t {
+    Strict,        // sums may be taken in another order, and their products fused with them
+    Reproducible,  // the interpreter's reduction trees, products rounded
+};
+
+struct Tiling {
+    Numerics numerics = Numerics::Strict;
+    std::vector<Split> splits;
+
+    bool operator==(const Tiling&) const = default;
+    int factor(ir::SymbolId loop, Level level) const {
+        for (const Split& split : splits) {
+            if (split.loop == loop && split.level == level) return split.factor;
+        }
+        return 1;
+    }
+};
+
+/// Returns "i: grid, unroll 4; j: grid, vector 16, unroll 2; k: serial" for the loops of a kernel.
+std::string to_string(const ir::Kernel& kernel, const Tiling& tiling);
+
+}  // namespace quern::schedule
