@@ -18,6 +18,7 @@ THIRD_PARTY = {
     "fmt/": lambda path, installed: path.suffix == ".cc",
     "nlohmann/": lambda path, installed: path.suffix == ".cc" and path.parent.name == "io",
     "png.h": lambda path, installed: path.parent.name == "io" and not installed,
+    "llvm-c/": lambda path, installed: path.parent.parent.name == "backend",
     "zlib.h": lambda path, installed: path.parent.name == "io" and not installed,
 }
 

@@ -11,6 +11,8 @@ packages=(
     g++ cmake ninja-build make git pkg-config ccache mold
     # Libraries, all that others maintain better
     libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev
+    # The device cpu compiles with it; programs that run kernels baked before do not need it
+    llvm-19-dev
     # Command, tests and benchmarks
     libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev libmpfr-dev
     # The other compilers that the tests use, and the fuzzer

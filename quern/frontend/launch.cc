@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -84,7 +85,43 @@ interpret::ScalarValue scalar_value(const Number& number) {
     return {0, std::get<double>(number)};
 }
 
+/// False if the kernel failed, with the output cleared again.
+bool run_compiled(const Prepared& prepared, std::span<const std::int64_t> dims,
+                  std::span<const interpret::ScalarValue> scalars,
+                  std::span<const interpret::View> operands, const interpret::View& output) {
+    const ir::Kernel& kernel = prepared.lowered.kernel;
+    std::vector<ir::OperandView> views;
+    for (const interpret::View& v : operands) {
+        views.push_back({v.data, v.dtype, v.shape, v.strides});
+    }
+    views.push_back({output.data, output.dtype, output.shape, output.strides});
+    const auto compiled = prepared.compiled->find(kernel, ir::facts_of(kernel, dims, views));
+    if (compiled->run(dims, scalars, operands, output, interpreter_threads())) return true;
+    std::size_t bytes = size_of(output.dtype);
+    for (const std::int64_t extent : output.shape) bytes *= std::size_t(extent);
+    std::memset(output.data, 0, bytes);
+    return false;
+}
+
 }  // namespace
+
+CompiledKernels::CompiledKernels() = default;
+CompiledKernels::~CompiledKernels() = default;
+
+std::shared_ptr<const CompiledKernel> CompiledKernels::find(const ir::Kernel& kernel,
+                                                            const ir::Facts& facts) {
+    const Lock lock(mutex_);
+    for (const auto& compiled : kernels_) {
+        if (ir::holds(compiled->facts(), facts)) return compiled;
+    }
+    if (const std::string why = why_not_compiled(kernel); !why.empty()) {
+        raise(DeviceError("[cpu] E0600: expected a kernel that the cpu device runs, got " + why +
+                          "; the interpreter runs it"));
+    }
+    kernels_.push_back(std::make_shared<const CompiledKernel>(
+        kernel, facts, schedule::Numerics::Strict, cpu::chosen_simd()));
+    return kernels_.back();
+}
 
 std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId compute,
                                         std::span<const OperandInfo> operands,
@@ -170,6 +207,11 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
         scalars.push_back(it == arguments.end() ? interpret::ScalarValue{}
                                                 : scalar_value(it->second));
     }
+    if (options.device.id() == "cpu" &&
+        run_compiled(*prepared, binding.dims, scalars, views, output)) {
+        return out.flat ? result.reshape(operands[0].shape()) : result;
+    }
+    // The interpreter runs what was asked of it, and says where and why compiled code failed.
     const auto failure =
         prepared->program.run(binding.dims, scalars, views, output,
                               {.threads = interpreter_threads(), .progress = options.progress});

@@ -7,15 +7,32 @@
 
 #include "quern/frontend/launch.h"
 #include "quern/interpret/interpret.h"
+#include "quern/runtime/compiled.h"
 #include "quern/semantics/bind.h"
 #include "quern/semantics/request.h"
+#include "quern/support/threads.h"
 
 namespace quern::frontend {
+
+/// What the CPU compiled of one kernel, for each set of facts that it met. Thread-safe.
+class CompiledKernels {
+public:
+    CompiledKernels();
+    ~CompiledKernels();
+
+    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
+    std::shared_ptr<const CompiledKernel> find(const ir::Kernel& kernel, const ir::Facts& facts);
+
+private:
+    Mutex mutex_;
+    std::vector<std::shared_ptr<const CompiledKernel>> kernels_;
+};
 
 /// A Compute node made ready for operands of given dtypes and ranks.
 struct Prepared {
     semantics::Lowered lowered;
     interpret::Program program;
+    std::shared_ptr<CompiledKernels> compiled = std::make_shared<CompiledKernels>();
 };
 
 /// Lowers, verifies and prepares, or takes what an equal call made before. Throws KernelError.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
@@ -28,8 +29,10 @@ std::atomic<int> chosen_threads{0};
 [[noreturn]] void no_such_device(std::string_view id, std::string_view origin) {
     std::string message = "[device] E0601: no device '" + std::string(id) + "'";
     message += origin;
-    if (id == "cpu" || id.starts_with("cpu:")) {
+    if (id == "cpu") {
         message += ": the compiler plug-in that it needs is not part of this build";
+    } else if (id.starts_with("cpu:")) {
+        message += ": logical devices of the cpu are not part of this build";
     }
     message += "; there are: ";
     const char* separator = "";
@@ -66,11 +69,20 @@ Device::Device() : id_(resolve_default()) {}
 Device::Device(std::string_view id) : id_(resolve(id)) {}
 
 std::vector<DeviceInfo> devices() {
-    return {{.id = std::string(kInterpreter),
-             .type = std::string(kInterpreter),
-             .name = "reference interpreter",
-             .cores = hardware_threads(),
-             .memory = 0}};
+    std::vector<DeviceInfo> list;
+    if (!cpu::plugin_path().empty()) {
+        list.push_back({.id = "cpu",
+                        .type = "cpu",
+                        .name = std::string("LLVM, ") + cpu::to_string(cpu::chosen_simd()),
+                        .cores = hardware_threads(),
+                        .memory = 0});
+    }
+    list.push_back({.id = std::string(kInterpreter),
+                    .type = std::string(kInterpreter),
+                    .name = "reference interpreter",
+                    .cores = hardware_threads(),
+                    .memory = 0});
+    return list;
 }
 
 void set_default_device(std::string_view id) {

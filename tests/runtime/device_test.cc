@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
 #include "quern/support/threads.h"
 #include "tests/tensor_test.h"
@@ -46,20 +47,24 @@ TEST_F(Devices, AutoIsTheInterpreter) {
 }
 
 TEST_F(Devices, RefuseAnUnknownIdAndSayWhichThereAre) {
-    EXPECT_THROWS(DeviceError, "[device] E0601: no device 'cuda:9'; there are: interpreter",
-                  Device("cuda:9"));
+    EXPECT_THROWS(DeviceError, "[device] E0601: no device 'cuda:9'; there are: ", Device("cuda:9"));
     EXPECT_THROWS(DeviceError, "no device ''; there are", Device(""));
     EXPECT_THROWS(DeviceError, "no device 'Interpreter'", Device("Interpreter"));
     EXPECT_THROWS(DeviceError, "E0601: no device 'hip:0'", set_default_device("hip:0"));
 }
 
 TEST_F(Devices, SayWhyThereIsNoCpu) {
-    for (const std::string id : {"cpu", "cpu:1"}) {
+    EXPECT_THROWS(DeviceError,
+                  "[device] E0601: no device 'cpu:1': logical devices of the cpu are not part of "
+                  "this build; there are: ",
+                  Device("cpu:1"));
+    if (cpu::plugin_path().empty()) {
         EXPECT_THROWS(DeviceError,
-                      "[device] E0601: no device '" + id +
-                          "': the compiler plug-in that it needs is not part of this build; there "
-                          "are: interpreter",
-                      Device(id));
+                      "[device] E0601: no device 'cpu': the compiler plug-in that it needs is not "
+                      "part of this build; there are: interpreter",
+                      Device("cpu"));
+    } else {
+        EXPECT_EQ(Device("cpu").id(), "cpu");
     }
 }
 

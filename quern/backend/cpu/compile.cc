@@ -1,0 +1,140 @@
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "quern/backend/cpu/emit.h"
+#include "quern/runtime/cpu_plugin.h"
+
+namespace quern::cpu {
+namespace {
+
+constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
+
+/// Registers become values, what is computed twice is computed once, what a loop does not change
+/// leaves it.
+constexpr const char* kPasses =
+    "function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(licm),"
+    "instcombine<no-verify-fixpoint>,early-cse)";
+
+const char* processor(Simd simd) {
+    switch (simd) {
+        case Simd::Scalar:
+        case Simd::Sse41:
+            return "x86-64-v2";
+        case Simd::Avx2:
+            return "x86-64-v3";
+        case Simd::Avx512:
+            return "x86-64-v4";
+    }
+    return "x86-64-v2";
+}
+
+struct Session {
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMModuleRef module = LLVMModuleCreateWithNameInContext("quern", context);
+    LLVMTargetMachineRef machine = nullptr;
+
+    Session() = default;
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    ~Session() {
+        if (machine) LLVMDisposeTargetMachine(machine);
+        LLVMDisposeModule(module);
+        LLVMContextDispose(context);
+    }
+};
+
+std::string taken(char* message) {
+    std::string text = message ? message : "no message";
+    LLVMDisposeMessage(message);
+    return text;
+}
+
+std::string make_machine(Session& session, Simd simd) {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        LLVMInitializeX86TargetInfo();
+        LLVMInitializeX86Target();
+        LLVMInitializeX86TargetMC();
+        LLVMInitializeX86AsmPrinter();
+    });
+    LLVMTargetRef target = nullptr;
+    char* message = nullptr;
+    if (LLVMGetTargetFromTriple(kTriple, &target, &message)) return taken(message);
+    session.machine =
+        LLVMCreateTargetMachine(target, kTriple, processor(simd), "", LLVMCodeGenLevelDefault,
+                                LLVMRelocPIC, LLVMCodeModelSmall);
+    LLVMSetTarget(session.module, kTriple);
+    const LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(session.machine);
+    LLVMSetModuleDataLayout(session.module, layout);
+    LLVMDisposeTargetData(layout);
+    return {};
+}
+
+void set_attributes(LLVMModuleRef module, Simd simd) {
+    for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+        if (LLVMIsDeclaration(f)) continue;
+        LLVMAddTargetDependentFunctionAttr(f, "target-cpu", processor(simd));
+        if (simd == Simd::Avx512) {
+            LLVMAddTargetDependentFunctionAttr(f, "prefer-vector-width", "512");
+        }
+    }
+}
+
+std::string compile_module(Session& session, CompileResult& result) {
+    if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '1') {
+        LLVMDumpModule(session.module);
+    }
+    const LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    const LLVMErrorRef error = LLVMRunPasses(session.module, kPasses, session.machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (error) {
+        char* message = LLVMGetErrorMessage(error);
+        std::string text = message;
+        LLVMDisposeErrorMessage(message);
+        return text;
+    }
+    if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '2') {
+        LLVMDumpModule(session.module);
+    }
+    LLVMMemoryBufferRef buffer = nullptr;
+    char* message = nullptr;
+    if (LLVMTargetMachineEmitToMemoryBuffer(session.machine, session.module, LLVMObjectFile,
+                                            &message, &buffer)) {
+        return taken(message);
+    }
+    result.object.resize(LLVMGetBufferSize(buffer));
+    std::memcpy(result.object.data(), LLVMGetBufferStart(buffer), result.object.size());
+    LLVMDisposeMemoryBuffer(buffer);
+    return {};
+}
+
+}  // namespace
+}  // namespace quern::cpu
+
+extern "C" __attribute__((visibility("default"))) void quern_cpu_compile_1(
+    const std::vector<const quern::lir::Function*>& functions, quern::cpu::Simd simd,
+    quern::cpu::CompileResult& result) {
+    using namespace quern::cpu;
+    Session session;
+    result.error = make_machine(session, simd);
+    if (!result.error.empty()) return;
+    for (const quern::lir::Function* function : functions) {
+        emit(session.module, *function, simd);
+    }
+    char* message = nullptr;
+    if (LLVMVerifyModule(session.module, LLVMReturnStatusAction, &message)) {
+        result.error = taken(message);
+        return;
+    }
+    LLVMDisposeMessage(message);
+    set_attributes(session.module, simd);
+    result.error = compile_module(session, result);
+}

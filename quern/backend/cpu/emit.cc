@@ -1,0 +1,530 @@
+#include "quern/backend/cpu/emit.h"
+
+#include <vector>
+
+#include "quern/backend/cpu/convert.h"
+#include "quern/backend/cpu/intrinsics.h"
+#include "quern/backend/cpu/types.h"
+
+namespace quern::cpu {
+namespace {
+
+using lir::Inst;
+using lir::Op;
+using lir::OpClass;
+using lir::ValueId;
+
+/// Arrays of lanes begin at multiples of it.
+constexpr std::uint64_t kAlignment = 64;
+
+class Emitter {
+public:
+    Emitter(LLVMModuleRef module, const lir::Function& function, Simd simd)
+        : f_(function),
+          module_(module),
+          context_(LLVMGetModuleContext(module)),
+          types_(context_),
+          b_(LLVMCreateBuilderInContext(context_)),
+          entry_(LLVMCreateBuilderInContext(context_)),
+          convert_(module, b_, types_, simd >= Simd::Avx2),
+          values_(f_.insts.size(), nullptr),
+          buffers_(f_.buffers.size(), nullptr) {}
+
+    ~Emitter() {
+        LLVMDisposeBuilder(entry_);
+        LLVMDisposeBuilder(b_);
+    }
+    Emitter(const Emitter&) = delete;
+    Emitter& operator=(const Emitter&) = delete;
+
+    void run() {
+        LLVMTypeRef arguments[] = {types_.pointer(), types_.pointer(), types_.i64(), types_.i64(),
+                                   types_.pointer()};
+        function_ = LLVMAddFunction(module_, f_.name.c_str(),
+                                    LLVMFunctionType(types_.i32(), arguments, 5, 0));
+        attribute("nounwind");
+        const LLVMBasicBlockRef entry = new_block("entry");
+        const LLVMBasicBlockRef body = new_block("body");
+        failed_ = new_block("failed");
+        LLVMPositionBuilderAtEnd(b_, failed_);
+        LLVMBuildRet(b_, LLVMConstInt(types_.i32(), 1, 0));
+
+        LLVMPositionBuilderAtEnd(entry_, entry);
+        LLVMPositionBuilderAtEnd(b_, entry);
+        make_scopes();
+        parameters();
+        used_ = LLVMBuildAlloca(entry_, types_.i64(), "used");
+        LLVMBuildStore(entry_, Types::integer(types_.i64(), 0), used_);
+        LLVMPositionBuilderAtEnd(b_, body);
+        block(0);
+        LLVMBuildRet(b_, LLVMConstInt(types_.i32(), 0, 0));
+        LLVMBuildBr(entry_, body);
+    }
+
+private:
+    LLVMBasicBlockRef new_block(const char* name) {
+        return LLVMAppendBasicBlockInContext(context_, function_, name);
+    }
+
+    void attribute(std::string_view name) {
+        const unsigned kind = LLVMGetEnumAttributeKindForName(name.data(), name.size());
+        LLVMAddAttributeAtIndex(function_, LLVMAttributeFunctionIndex,
+                                LLVMCreateEnumAttribute(context_, kind, 0));
+    }
+
+    // Memory that buffers do not share: one alias scope for each.
+    void make_scopes() {
+        const auto text = [&](const std::string& s) {
+            return LLVMMDStringInContext2(context_, s.data(), s.size());
+        };
+        LLVMMetadataRef domain_text = text("quern." + f_.name);
+        const LLVMMetadataRef domain = LLVMMDNodeInContext2(context_, &domain_text, 1);
+        std::vector<LLVMMetadataRef> scopes;
+        for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
+            LLVMMetadataRef parts[] = {text(f_.name + "." + std::to_string(i)), domain};
+            scopes.push_back(LLVMMDNodeInContext2(context_, parts, 2));
+        }
+        for (std::size_t i = 0; i < scopes.size(); ++i) {
+            std::vector<LLVMMetadataRef> others;
+            for (std::size_t j = 0; j < scopes.size(); ++j) {
+                // Operands may overlap, but nobody writes them.
+                if (j != i) others.push_back(scopes[j]);
+            }
+            const LLVMMetadataRef own = LLVMMDNodeInContext2(context_, &scopes[i], 1);
+            const LLVMMetadataRef rest =
+                LLVMMDNodeInContext2(context_, others.data(), others.size());
+            own_.push_back(LLVMMetadataAsValue(context_, own));
+            rest_.push_back(LLVMMetadataAsValue(context_, rest));
+        }
+        alias_scope_ = kind("alias.scope");
+        noalias_ = kind("noalias");
+    }
+
+    unsigned kind(std::string_view name) const {
+        return LLVMGetMDKindIDInContext(context_, name.data(), unsigned(name.size()));
+    }
+
+    LLVMValueRef marked(LLVMValueRef access, lir::BufferId buffer) {
+        LLVMSetMetadata(access, alias_scope_, own_[buffer]);
+        LLVMSetMetadata(access, noalias_, rest_[buffer]);
+        return access;
+    }
+
+    void parameters() {
+        for (std::uint32_t i = 0; i < f_.buffers.size(); ++i) {
+            if (f_.buffers[i].space != lir::Space::Global) continue;
+            LLVMValueRef at = Types::integer(types_.i64(), i);
+            const LLVMValueRef address =
+                LLVMBuildGEP2(entry_, types_.pointer(), LLVMGetParam(function_, 1), &at, 1, "");
+            buffers_[i] =
+                LLVMBuildLoad2(entry_, types_.pointer(), address, f_.buffers[i].name.c_str());
+        }
+        words_.resize(f_.parameters.size(), nullptr);
+    }
+
+    LLVMValueRef parameter(const Inst& i) {
+        const lir::ParameterKind kind = f_.parameters[i.bits].kind;
+        if (kind == lir::ParameterKind::GridBegin) return LLVMGetParam(function_, 2);
+        if (kind == lir::ParameterKind::GridEnd) return LLVMGetParam(function_, 3);
+        LLVMValueRef& word = words_[i.bits];
+        if (word) return word;
+        LLVMValueRef at = Types::integer(types_.i64(), i.bits);
+        const LLVMValueRef address =
+            LLVMBuildGEP2(entry_, types_.i64(), LLVMGetParam(function_, 0), &at, 1, "");
+        word = LLVMBuildLoad2(entry_, types_.in_memory(i.type), address, "");
+        if (i.type.dtype == DType::Bool) word = LLVMBuildTrunc(entry_, word, types_.i1(), "");
+        return word;
+    }
+
+    void block(lir::BlockId id) {
+        for (const ValueId inst : f_.blocks[id]) values_[std::uint32_t(inst)] = emit(f_[inst]);
+    }
+
+    LLVMValueRef value(ValueId id) const { return values_[std::uint32_t(id)]; }
+    DType dtype(ValueId id) const { return f_[id].type.dtype; }
+
+    LLVMValueRef emit(const Inst& i) {
+        switch (lir::class_of(i.op)) {
+            case OpClass::Leaf:
+                return leaf(i);
+            case OpClass::Unary:
+                return unary(i);
+            case OpClass::Binary:
+                return binary(i.op, i.type.dtype, value(i.a), value(i.b));
+            case OpClass::Compare:
+                return compare(i.op, dtype(i.a), value(i.a), value(i.b));
+            case OpClass::Ternary:
+                return intrinsic(module_, b_, "llvm.fma", {types_.value(i.type)},
+                                 {value(i.a), value(i.b), value(i.c)});
+            case OpClass::Select:
+                return LLVMBuildSelect(b_, value(i.a), value(i.b), value(i.c), "");
+            case OpClass::Convert:
+                if (i.op == Op::Bitcast) {
+                    return LLVMBuildBitCast(b_, value(i.a), types_.value(i.type), "");
+                }
+                return convert_.cast(value(i.a), dtype(i.a), i.type.dtype, i.type.lanes);
+            case OpClass::Lanes:
+                return lanes(i);
+            case OpClass::Memory:
+                return memory(i);
+            case OpClass::Register:
+                return reg(i);
+            case OpClass::Control:
+                return control(i);
+        }
+        return nullptr;
+    }
+
+    LLVMValueRef leaf(const Inst& i) {
+        const LLVMTypeRef type = types_.value(i.type);
+        if (i.op == Op::Parameter) return parameter(i);
+        if (i.op == Op::Iota) {
+            std::vector<LLVMValueRef> numbers;
+            for (unsigned n = 0; n < i.type.lanes; ++n) {
+                numbers.push_back(LLVMConstInt(types_.scalar(i.type.dtype), n, 0));
+            }
+            return LLVMConstVector(numbers.data(), i.type.lanes);
+        }
+        if (!is_floating(i.type.dtype) || size_of(i.type.dtype) == 2) {
+            return Types::integer(type, i.bits);
+        }
+        const LLVMTypeRef bits =
+            LLVMIntTypeInContext(context_, unsigned(size_of(i.type.dtype)) * 8);
+        return LLVMConstBitCast(LLVMConstInt(bits, i.bits, 0), type);
+    }
+
+    LLVMValueRef unary(const Inst& i) {
+        const LLVMTypeRef type = types_.value(i.type);
+        const LLVMValueRef a = value(i.a);
+        const auto call = [&](const char* name) {
+            return intrinsic(module_, b_, name, {type}, {a});
+        };
+        switch (i.op) {
+            case Op::Not:
+                return LLVMBuildNot(b_, a, "");
+            case Op::Neg:
+                if (!is_floating(i.type.dtype)) return LLVMBuildNeg(b_, a, "");
+                if (size_of(i.type.dtype) == 2) {
+                    return LLVMBuildXor(b_, a, Types::integer(type, 0x8000), "");
+                }
+                return LLVMBuildFNeg(b_, a, "");
+            case Op::Abs:
+                if (size_of(i.type.dtype) == 2) {
+                    return LLVMBuildAnd(b_, a, Types::integer(type, 0x7fff), "");
+                }
+                return call("llvm.fabs");
+            case Op::Sqrt:
+                return call("llvm.sqrt");
+            case Op::Floor:
+                return call("llvm.floor");
+            case Op::Ceil:
+                return call("llvm.ceil");
+            default:
+                return call("llvm.roundeven");
+        }
+    }
+
+    LLVMValueRef binary(Op op, DType dtype, LLVMValueRef a, LLVMValueRef b) {
+        const bool is_float = is_floating(dtype);
+        const bool is_signed = is_signed_integer(dtype);
+        switch (op) {
+            case Op::Add:
+                return is_float ? LLVMBuildFAdd(b_, a, b, "") : LLVMBuildAdd(b_, a, b, "");
+            case Op::Sub:
+                return is_float ? LLVMBuildFSub(b_, a, b, "") : LLVMBuildSub(b_, a, b, "");
+            case Op::Mul:
+                return is_float ? LLVMBuildFMul(b_, a, b, "") : LLVMBuildMul(b_, a, b, "");
+            case Op::Div:
+                if (is_float) return LLVMBuildFDiv(b_, a, b, "");
+                return is_signed ? LLVMBuildSDiv(b_, a, b, "") : LLVMBuildUDiv(b_, a, b, "");
+            case Op::Rem:
+                return is_signed ? LLVMBuildSRem(b_, a, b, "") : LLVMBuildURem(b_, a, b, "");
+            case Op::Min:
+            case Op::Max:
+                return extreme(op == Op::Max, dtype, a, b);
+            case Op::And:
+                return LLVMBuildAnd(b_, a, b, "");
+            case Op::Or:
+                return LLVMBuildOr(b_, a, b, "");
+            case Op::Xor:
+                return LLVMBuildXor(b_, a, b, "");
+            case Op::ShiftLeft:
+                return LLVMBuildShl(b_, a, b, "");
+            default:
+                return is_signed ? LLVMBuildAShr(b_, a, b, "") : LLVMBuildLShr(b_, a, b, "");
+        }
+    }
+
+    /// a if it is NaN or better than b, else b.
+    LLVMValueRef extreme(bool is_max, DType dtype, LLVMValueRef a, LLVMValueRef b) {
+        const Op less = Op::Less;
+        const LLVMValueRef better =
+            is_max ? compare(less, dtype, b, a) : compare(less, dtype, a, b);
+        const LLVMValueRef chosen = LLVMBuildSelect(b_, better, a, b, "");
+        if (!is_floating(dtype)) return chosen;
+        const LLVMValueRef is_nan = LLVMBuildFCmp(b_, LLVMRealUNO, a, a, "");
+        return LLVMBuildSelect(b_, is_nan, a, chosen, "");
+    }
+
+    LLVMValueRef compare(Op op, DType dtype, LLVMValueRef a, LLVMValueRef b) {
+        if (dtype == DType::Float16 || dtype == DType::BFloat16) {
+            const unsigned count = lanes_of(a);
+            a = convert_.cast(a, dtype, DType::Float32, count);
+            b = convert_.cast(b, dtype, DType::Float32, count);
+            dtype = DType::Float32;
+        }
+        if (is_floating(dtype)) {
+            const LLVMRealPredicate p = op == Op::Less        ? LLVMRealOLT
+                                        : op == Op::LessEqual ? LLVMRealOLE
+                                        : op == Op::Equal     ? LLVMRealOEQ
+                                                              : LLVMRealUNE;
+            return LLVMBuildFCmp(b_, p, a, b, "");
+        }
+        const bool is_signed = is_signed_integer(dtype);
+        const LLVMIntPredicate p = op == Op::Less        ? (is_signed ? LLVMIntSLT : LLVMIntULT)
+                                   : op == Op::LessEqual ? (is_signed ? LLVMIntSLE : LLVMIntULE)
+                                   : op == Op::Equal     ? LLVMIntEQ
+                                                         : LLVMIntNE;
+        return LLVMBuildICmp(b_, p, a, b, "");
+    }
+
+    static unsigned lanes_of(LLVMValueRef value) {
+        const LLVMTypeRef type = LLVMTypeOf(value);
+        return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) : 1;
+    }
+
+    LLVMValueRef shuffle(LLVMValueRef a, unsigned from, unsigned count) {
+        std::vector<LLVMValueRef> picks;
+        for (unsigned n = 0; n < count; ++n) {
+            picks.push_back(LLVMConstInt(types_.i32(), from + n, 0));
+        }
+        return LLVMBuildShuffleVector(b_, a, LLVMGetPoison(LLVMTypeOf(a)),
+                                      LLVMConstVector(picks.data(), count), "");
+    }
+
+    LLVMValueRef lanes(const Inst& i) {
+        LLVMValueRef a = value(i.a);
+        if (i.op == Op::Any)
+            return intrinsic(module_, b_, "llvm.vector.reduce.or", {LLVMTypeOf(a)}, {a});
+        if (i.op == Op::Extract) {
+            return LLVMBuildExtractElement(b_, a, LLVMConstInt(types_.i32(), i.bits, 0), "");
+        }
+        if (i.op == Op::Splat) {
+            const LLVMTypeRef type = types_.value(i.type);
+            const LLVMValueRef first = LLVMBuildInsertElement(b_, LLVMGetPoison(type), a,
+                                                              LLVMConstInt(types_.i32(), 0, 0), "");
+            const LLVMValueRef zeros = LLVMConstNull(LLVMVectorType(types_.i32(), i.type.lanes));
+            return LLVMBuildShuffleVector(b_, first, LLVMGetPoison(type), zeros, "");
+        }
+        for (unsigned half = lanes_of(a) / 2; half > 1; half /= 2) {
+            a = fold(i.fold, i.type.dtype, shuffle(a, 0, half), shuffle(a, half, half));
+        }
+        const auto lane = [&](unsigned n) {
+            return LLVMBuildExtractElement(b_, a, LLVMConstInt(types_.i32(), n, 0), "");
+        };
+        return fold(i.fold, i.type.dtype, lane(0), lane(1));
+    }
+
+    /// Narrow floats are added as floats, each sum rounded.
+    LLVMValueRef fold(Op op, DType dtype, LLVMValueRef a, LLVMValueRef b) {
+        if (dtype != DType::Float16 && dtype != DType::BFloat16) return binary(op, dtype, a, b);
+        const unsigned count = lanes_of(a);
+        const auto wide = [&](LLVMValueRef v) {
+            return convert_.cast(v, dtype, DType::Float32, count);
+        };
+        return convert_.cast(binary(op, DType::Float32, wide(a), wide(b)), DType::Float32, dtype,
+                             count);
+    }
+
+    LLVMValueRef address(lir::BufferId buffer, LLVMValueRef offset) {
+        return LLVMBuildGEP2(b_, types_.memory(f_.buffers[buffer].dtype), buffers_[buffer], &offset,
+                             1, "");
+    }
+
+    LLVMValueRef from_memory(LLVMValueRef v, lir::Type type) {
+        if (type.dtype != DType::Bool) return v;
+        return LLVMBuildICmp(b_, LLVMIntNE, v, Types::integer(LLVMTypeOf(v), 0), "");
+    }
+
+    LLVMValueRef to_memory(LLVMValueRef v, lir::Type type) {
+        return type.dtype == DType::Bool ? LLVMBuildZExt(b_, v, types_.in_memory(type), "") : v;
+    }
+
+    LLVMValueRef memory(const Inst& i) {
+        if (i.op == Op::Alloc) return alloc(i);
+        const LLVMTypeRef type = types_.in_memory(i.type);
+        const auto size = unsigned(size_of(i.type.dtype));
+        const LLVMValueRef where = address(i.buffer, value(i.a));
+        const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
+        const LLVMValueRef stored = is_store ? to_memory(value(i.b), i.type) : nullptr;
+        const bool is_spread = i.op == Op::Gather || i.op == Op::Scatter;
+        if (i.type.lanes == 1) return one_element(i, type, size, where, stored);
+        LLVMValueRef mask = lir::exists(i.c) ? value(i.c) : nullptr;
+        if (!mask && !is_spread) {
+            const LLVMValueRef access =
+                is_store ? LLVMBuildStore(b_, stored, where) : LLVMBuildLoad2(b_, type, where, "");
+            LLVMSetAlignment(access, size);
+            marked(access, i.buffer);
+            return is_store ? nullptr : from_memory(access, i.type);
+        }
+        if (!mask) mask = Types::integer(LLVMVectorType(types_.i1(), i.type.lanes), 1);
+        const LLVMValueRef align = LLVMConstInt(types_.i32(), size, 0);
+        const LLVMTypeRef pointers = LLVMTypeOf(where);
+        if (is_store) {
+            marked(intrinsic(module_, b_, is_spread ? "llvm.masked.scatter" : "llvm.masked.store",
+                             {type, pointers}, {stored, where, align, mask}),
+                   i.buffer);
+            return nullptr;
+        }
+        return from_memory(
+            marked(intrinsic(module_, b_, is_spread ? "llvm.masked.gather" : "llvm.masked.load",
+                             {type, pointers}, {where, align, mask, LLVMConstNull(type)}),
+                   i.buffer),
+            i.type);
+    }
+
+    LLVMValueRef one_element(const Inst& i, LLVMTypeRef type, unsigned size, LLVMValueRef where,
+                             LLVMValueRef stored) {
+        const auto access = [&] {
+            const LLVMValueRef a =
+                stored ? LLVMBuildStore(b_, stored, where) : LLVMBuildLoad2(b_, type, where, "");
+            LLVMSetAlignment(a, size);
+            return marked(a, i.buffer);
+        };
+        if (!lir::exists(i.c)) {
+            const LLVMValueRef a = access();
+            return stored ? nullptr : from_memory(a, i.type);
+        }
+        const LLVMBasicBlockRef before = LLVMGetInsertBlock(b_);
+        const LLVMBasicBlockRef there = new_block("");
+        const LLVMBasicBlockRef after = new_block("");
+        LLVMBuildCondBr(b_, value(i.c), there, after);
+        LLVMPositionBuilderAtEnd(b_, there);
+        LLVMValueRef loaded = access();
+        LLVMBuildBr(b_, after);
+        LLVMPositionBuilderAtEnd(b_, after);
+        if (stored) return nullptr;
+        const LLVMValueRef phi = LLVMBuildPhi(b_, type, "");
+        LLVMValueRef zero = LLVMConstNull(type);
+        LLVMBasicBlockRef from[] = {there, before};
+        LLVMValueRef in[] = {loaded, zero};
+        LLVMAddIncoming(phi, in, from, 2);
+        return from_memory(phi, i.type);
+    }
+
+    /// Arrays of lanes lie one behind the other; a loop begins each iteration where it found them.
+    LLVMValueRef alloc(const Inst& i) {
+        const LLVMValueRef begin = LLVMBuildLoad2(b_, types_.i64(), used_, "");
+        LLVMValueRef at[] = {begin};
+        buffers_[i.buffer] = LLVMBuildGEP2(b_, types_.i8(), LLVMGetParam(function_, 4), at, 1,
+                                           f_.buffers[i.buffer].name.c_str());
+        const std::uint64_t size = size_of(f_.buffers[i.buffer].dtype);
+        LLVMValueRef bytes = LLVMBuildMul(b_, value(i.a), Types::integer(types_.i64(), size), "");
+        bytes = LLVMBuildAdd(b_, bytes, Types::integer(types_.i64(), kAlignment - 1), "");
+        bytes = LLVMBuildAnd(b_, bytes, Types::integer(types_.i64(), ~(kAlignment - 1)), "");
+        LLVMBuildStore(b_, LLVMBuildAdd(b_, begin, bytes, ""), used_);
+        return nullptr;
+    }
+
+    LLVMValueRef reg(const Inst& i) {
+        if (i.op == Op::Get) return LLVMBuildLoad2(b_, types_.value(i.type), value(i.a), "");
+        if (i.op == Op::Set) return LLVMBuildStore(b_, value(i.b), value(i.a));
+        const LLVMValueRef place = LLVMBuildAlloca(entry_, types_.value(i.type), "");
+        LLVMBuildStore(b_, value(i.a), place);
+        return place;
+    }
+
+    LLVMValueRef control(const Inst& i) {
+        switch (i.op) {
+            case Op::For:
+                return loop(i);
+            case Op::If:
+                return branch(i);
+            case Op::Assert:
+                return assert_that(i);
+            default:
+                return nullptr;
+        }
+    }
+
+    LLVMValueRef loop(const Inst& i) {
+        const LLVMBasicBlockRef head = new_block("for");
+        const LLVMBasicBlockRef body = new_block("");
+        const LLVMBasicBlockRef after = new_block("");
+        const LLVMValueRef used = LLVMBuildLoad2(b_, types_.i64(), used_, "");
+        const LLVMBasicBlockRef before = LLVMGetInsertBlock(b_);
+        LLVMBuildBr(b_, head);
+        LLVMPositionBuilderAtEnd(b_, head);
+        const LLVMValueRef variable = LLVMBuildPhi(b_, types_.i64(), "");
+        LLVMBuildCondBr(b_, LLVMBuildICmp(b_, LLVMIntSLT, variable, value(i.b), ""), body, after);
+        LLVMPositionBuilderAtEnd(b_, body);
+        LLVMBuildStore(b_, used, used_);
+        // The body uses the variable under the id of the loop.
+        values_[std::size_t(&i - f_.insts.data())] = variable;
+        block(i.body);
+        const LLVMValueRef next =
+            LLVMBuildNSWAdd(b_, variable, Types::integer(types_.i64(), i.bits), "");
+        const LLVMBasicBlockRef last = LLVMGetInsertBlock(b_);
+        LLVMBuildBr(b_, head);
+        LLVMValueRef in[] = {value(i.a), next};
+        LLVMBasicBlockRef from[] = {before, last};
+        LLVMAddIncoming(variable, in, from, 2);
+        LLVMPositionBuilderAtEnd(b_, after);
+        LLVMBuildStore(b_, used, used_);
+        return variable;
+    }
+
+    LLVMValueRef branch(const Inst& i) {
+        const LLVMBasicBlockRef then = new_block("if");
+        const LLVMBasicBlockRef otherwise = new_block("");
+        const LLVMBasicBlockRef after = new_block("");
+        LLVMBuildCondBr(b_, value(i.a), then, otherwise);
+        LLVMPositionBuilderAtEnd(b_, then);
+        block(i.body);
+        LLVMBuildBr(b_, after);
+        LLVMPositionBuilderAtEnd(b_, otherwise);
+        if (i.otherwise != lir::kNoBlock) block(i.otherwise);
+        LLVMBuildBr(b_, after);
+        LLVMPositionBuilderAtEnd(b_, after);
+        return nullptr;
+    }
+
+    LLVMValueRef assert_that(const Inst& i) {
+        LLVMValueRef broken = LLVMBuildNot(b_, value(i.a), "");
+        if (lir::exists(i.c)) broken = LLVMBuildAnd(b_, broken, value(i.c), "");
+        if (lanes_of(broken) > 1) {
+            broken =
+                intrinsic(module_, b_, "llvm.vector.reduce.or", {LLVMTypeOf(broken)}, {broken});
+        }
+        const LLVMBasicBlockRef after = new_block("");
+        LLVMBuildCondBr(b_, broken, failed_, after);
+        LLVMPositionBuilderAtEnd(b_, after);
+        return nullptr;
+    }
+
+    const lir::Function& f_;
+    LLVMModuleRef module_;
+    LLVMContextRef context_;
+    Types types_;
+    LLVMBuilderRef b_;
+    LLVMBuilderRef entry_;
+    Converter convert_;
+    std::vector<LLVMValueRef> values_;
+    std::vector<LLVMValueRef> buffers_;
+    std::vector<LLVMValueRef> words_;
+    std::vector<LLVMValueRef> own_;
+    std::vector<LLVMValueRef> rest_;
+    unsigned alias_scope_ = 0;
+    unsigned noalias_ = 0;
+    LLVMValueRef function_ = nullptr;
+    LLVMValueRef used_ = nullptr;
+    LLVMBasicBlockRef failed_ = nullptr;
+};
+
+}  // namespace
+
+void emit(LLVMModuleRef module, const lir::Function& function, Simd simd) {
+    Emitter(module, function, simd).run();
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,100 @@
+#include "quern/runtime/cpu_plugin.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "quern/error.h"
+#include "quern/support/check.h"
+#include "quern/support/threads.h"
+
+namespace quern::cpu {
+namespace {
+
+constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512"};
+
+std::string find_plugin() {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    if (const char* folder = std::getenv("QUERN_PLUGINS"); folder && *folder) {
+        const fs::path path = fs::path(folder) / kPluginName;
+        return fs::exists(path, ignored) ? path.string() : std::string();
+    }
+    Dl_info info{};
+    if (::dladdr(reinterpret_cast<const void*>(&kNames), &info) == 0 || !info.dli_fname) return {};
+    const fs::path folder = fs::absolute(info.dli_fname, ignored).parent_path();
+    for (const fs::path& path : {folder / kPluginName, folder / "../lib" / kPluginName}) {
+        if (fs::exists(path, ignored)) return path.string();
+    }
+    return {};
+}
+
+}  // namespace
+
+const char* to_string(Simd simd) { return kNames[static_cast<int>(simd)]; }
+
+bool has(Simd simd) {
+#if defined(__x86_64__)
+    switch (simd) {
+        case Simd::Scalar:
+        case Simd::Sse41:
+            return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+        case Simd::Avx2:
+            return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                   __builtin_cpu_supports("bmi2");
+        case Simd::Avx512:
+            return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                   __builtin_cpu_supports("avx512vl");
+    }
+#endif
+    (void)simd;
+    return false;
+}
+
+Simd chosen_simd() {
+    const char* name = std::getenv("QUERN_CPU");
+    Simd highest = Simd::Scalar;
+    for (const Simd simd : kSimdLevels) {
+        if (has(simd)) highest = simd;
+        if (!name || std::string_view(name) != to_string(simd)) continue;
+        if (has(simd)) return simd;
+        raise(ValueError(std::string("[cpu] QUERN_CPU: this processor does not have ") + name));
+    }
+    if (name && *name) {
+        raise(ValueError(std::string("[cpu] QUERN_CPU: expected scalar, sse4.1, avx2 or avx512, "
+                                     "got '") +
+                         name + "'"));
+    }
+    return highest;
+}
+
+const std::string& plugin_path() {
+    static const std::string path = find_plugin();
+    return path;
+}
+
+CompileFunction* compiler() {
+    static Mutex mutex;
+    static CompileFunction* function = nullptr;
+    const Lock lock(mutex);
+    if (function) return function;
+    const std::string& path = plugin_path();
+    if (path.empty()) {
+        raise(DeviceError(std::string("[device] E0601: no device 'cpu': ") + kPluginName +
+                          " is neither beside the library nor where QUERN_PLUGINS says"));
+    }
+    void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* symbol = handle ? ::dlsym(handle, kCompileSymbol) : nullptr;
+    if (!symbol) {
+        const char* why = ::dlerror();
+        raise(DeviceError("[device] E0601: " + path + ": " + (why ? why : "not a plug-in")));
+    }
+    function = reinterpret_cast<CompileFunction*>(symbol);
+    return function;
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,129 @@
+// One launch without its device: for the interpreter, and for code of each SIMD level.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quern/frontend/prepare.h"
+#include "quern/runtime/compiled.h"
+
+namespace quern::cpu_test {
+
+using frontend::Arguments;
+using schedule::Numerics;
+
+/// Everything of one launch but the device.
+class Case {
+public:
+    Case(const std::string& text, std::vector<Tensor> operands, Arguments arguments = {})
+        : text_(text), operands_(std::move(operands)), arguments_(std::move(arguments)) {
+        lang::Diagnostics diagnostics(text_);
+        source_ = lang::parse(text_, {}, diagnostics);
+        diagnostics.raise();
+        lang::NodeId compute = -1;
+        for (std::size_t n = 0; n < source_->nodes.size() && compute < 0; ++n) {
+            if (source_->nodes[n].kind == lang::Kind::Compute) compute = lang::NodeId(n);
+        }
+        std::vector<frontend::OperandInfo> infos;
+        for (const Tensor& t : operands_) infos.push_back({t.dtype(), t.shape()});
+        prepared_ = frontend::prepare(*source_, compute, infos, arguments_, {});
+        shapes_ = frontend::bound_shapes(*source_, *prepared_, infos);
+        binding_ = frontend::bind_or_raise(*source_, *prepared_, shapes_);
+        for (std::size_t i = 0; i < operands_.size(); ++i) {
+            const bool flat = kernel().buffers[i].flat;
+            if (flat) operands_[i] = operands_[i].contiguous();
+            Tensor& t = operands_[i];
+            views_.push_back({t.data(), t.dtype(), shapes_[i],
+                              flat ? std::vector<std::int64_t>{1} : t.strides()});
+        }
+        for (const ir::Scalar& s : kernel().scalars) {
+            interpret::ScalarValue value;
+            const auto found = arguments_.find(s.name);
+            if (found != arguments_.end()) {
+                if (const auto* d = std::get_if<double>(&found->second)) value.floating = *d;
+                if (const auto* i = std::get_if<std::int64_t>(&found->second)) {
+                    value = {*i, double(*i)};
+                }
+            }
+            scalars_.push_back(value);
+        }
+    }
+
+    const ir::Kernel& kernel() const { return prepared_->lowered.kernel; }
+
+    ir::Facts facts() const {
+        std::vector<ir::OperandView> views;
+        for (const interpret::View& v : views_) {
+            views.push_back({v.data, v.dtype, v.shape, v.strides});
+        }
+        const std::vector<std::int64_t> strides = row_major();
+        views.push_back({nullptr, out().dtype, binding_.output, strides});
+        return ir::facts_of(kernel(), binding_.dims, views);
+    }
+
+    /// None if the launch fails.
+    std::optional<Tensor> interpreted() const {
+        Tensor result(binding_.output, out().dtype, Device("interpreter"));
+        const auto failure = prepared_->program.run(binding_.dims, scalars_, views_, view(result));
+        if (failure) return std::nullopt;
+        return result;
+    }
+
+    std::optional<Tensor> compiled(const CompiledKernel& compiled, int threads = 2) const {
+        Tensor result(binding_.output, out().dtype, Device("interpreter"));
+        if (!compiled.run(binding_.dims, scalars_, views_, view(result), threads)) {
+            return std::nullopt;
+        }
+        return result;
+    }
+
+    std::optional<Tensor> compiled(Numerics numerics, cpu::Simd simd, int threads = 2) const {
+        return compiled(CompiledKernel(kernel(), facts(), numerics, simd), threads);
+    }
+
+private:
+    const ir::Buffer& out() const { return kernel().buffers[kernel().output()]; }
+
+    std::vector<std::int64_t> row_major() const {
+        std::vector<std::int64_t> strides(binding_.output.size(), 1);
+        for (std::size_t p = strides.size(); p-- > 1;) {
+            strides[p - 1] = strides[p] * binding_.output[p];
+        }
+        return strides;
+    }
+
+    interpret::View view(Tensor& result) const {
+        return {result.data(), out().dtype, binding_.output, row_major()};
+    }
+
+    std::string text_;
+    std::vector<Tensor> operands_;
+    Arguments arguments_;
+    std::shared_ptr<const lang::Source> source_;
+    std::shared_ptr<const frontend::Prepared> prepared_;
+    std::vector<Shape> shapes_;
+    semantics::Binding binding_;
+    std::vector<interpret::View> views_;
+    std::vector<interpret::ScalarValue> scalars_;
+};
+
+/// Any NaN is as good as any other: IEEE 754 leaves their bits open.
+inline bool same_numbers(const Tensor& a, const Tensor& b) {
+    if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+    if (!is_floating(a.dtype())) {
+        return a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+    }
+    const std::vector<double> x = a.values(), y = b.values();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const bool both_nan = std::isnan(x[i]) && std::isnan(y[i]);
+        if (!both_nan && (x[i] != y[i] || std::signbit(x[i]) != std::signbit(y[i]))) return false;
+    }
+    return true;
+}
+
+}  // namespace quern::cpu_test

@@ -1,0 +1,49 @@
+// Kernels compiled for each SIMD level and held against the interpreter.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "tests/conformance/operands.h"
+#include "tests/cpu/case.h"
+
+namespace quern::cpu_test {
+
+/// Reproducible code gives the interpreter's numbers to the bit on every level; strict code within
+/// `tolerance` of them, relative to `scale`, since sums are taken in another order.
+inline void expect_agreement(const Case& c, double tolerance = 1e-5, double scale = 1) {
+    const std::optional<Tensor> expected = c.interpreted();
+    ASSERT_TRUE(expected.has_value());
+    for (const cpu::Simd simd : cpu::kSimdLevels) {
+        if (!cpu::has(simd)) continue;
+        SCOPED_TRACE(cpu::to_string(simd));
+        const auto exact = c.compiled(Numerics::Reproducible, simd);
+        ASSERT_TRUE(exact.has_value());
+        EXPECT_TRUE(same_numbers(*exact, *expected)) << to_string(*exact) << "\nexpected\n"
+                                                     << to_string(*expected);
+        const auto strict = c.compiled(Numerics::Strict, simd);
+        ASSERT_TRUE(strict.has_value());
+        ASSERT_EQ(strict->shape(), expected->shape());
+        const std::vector<double> x = strict->values(), y = expected->values();
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            if (std::isnan(x[i]) && std::isnan(y[i])) continue;
+            if (x[i] == y[i]) continue;
+            ASSERT_LE(std::abs(x[i] - y[i]), tolerance * std::max(scale, std::abs(y[i])))
+                << "element " << i;
+        }
+    }
+}
+
+/// Says aloud why nothing is tested where LLVM is not.
+class Compiled : public testing::Test {
+protected:
+    void SetUp() override {
+        if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    }
+};
+
+}  // namespace quern::cpu_test

@@ -1,0 +1,116 @@
+#include "tests/cpu/compiled_run.h"
+
+namespace quern::cpu_test {
+namespace {
+
+using Dtypes = Compiled;
+
+constexpr DType kNumbers[] = {DType::Int8,    DType::Int16,    DType::Int32,   DType::Int64,
+                              DType::UInt8,   DType::UInt16,   DType::UInt32,  DType::UInt64,
+                              DType::Float16, DType::BFloat16, DType::Float32, DType::Float64};
+
+/// Narrow floats differ by a last place where a sum was taken in another order.
+double tolerance_of(DType dtype) {
+    return dtype == DType::Float16 ? 2e-3 : dtype == DType::BFloat16 ? 2e-2 : 1e-5;
+}
+
+Tensor spread(const Shape& shape, std::uint64_t seed, DType dtype) {
+    const bool is_unsigned = is_unsigned_integer(dtype);
+    return uniform(shape, seed, is_unsigned ? 0 : -100, 100, dtype);
+}
+
+TEST_F(Dtypes, ArithmeticAndComparisonsOfEveryNumber) {
+    const char* text = R"(
+compute(x, y) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = select(x[i] < y[i], x[i] * y[i] + x[i], max(x[i], y[i]) - min(x[i], y[i]))
+})";
+    for (const DType dtype : kNumbers) {
+        SCOPED_TRACE(to_string(dtype));
+        expect_agreement(Case(text, {spread({67}, 1, dtype), spread({67}, 2, dtype)}),
+                         tolerance_of(dtype), 100);
+    }
+}
+
+TEST_F(Dtypes, SumsProductsAndExtremesOfEveryNumber) {
+    for (const char* op : {"+", "*", "min", "max"}) {
+        const std::string text =
+            "compute(x) {\n    @kernel reduce(" + std::string(op) +
+            ", axis=1)\n    for i in 0..n, j in 0..m:\n        yield x[i, j]\n}";
+        for (const DType dtype : kNumbers) {
+            SCOPED_TRACE(std::string(op) + " of " + std::string(to_string(dtype)));
+            const bool is_product = *op == '*';
+            const Tensor x =
+                is_product ? uniform({3, 33}, 7, 0.9, 1.2, dtype) : spread({3, 33}, 7, dtype);
+            expect_agreement(Case(text, {x}), tolerance_of(dtype), is_product ? 1 : 1000);
+        }
+    }
+}
+
+TEST_F(Dtypes, LogicalReductionsOfBool) {
+    for (const char* op : {"and", "or"}) {
+        const std::string text =
+            "compute(x) {\n    @kernel reduce(" + std::string(op) +
+            ", axis=1)\n    for i in 0..n, j in 0..m:\n        yield x[i, j]\n}";
+        Tensor x({4, 33}, DType::Bool, Device("interpreter"));
+        for (int j = 0; j < 33; ++j) x.data<bool>()[j] = true;
+        x.data<bool>()[33 + 32] = true;
+        expect_agreement(Case(text, {x}));
+    }
+}
+
+TEST_F(Dtypes, CastsBetweenAnyTwo) {
+    std::vector<double> values = {
+        0,         -0.0, 1,      -1,      0.5,          1.5,          2.5,   127,
+        128,       255,  256,    -128.5,  32767,        65504,        65520, 1e-5,
+        1e-8,      6e-8, 3.4e38, -3.4e38, 2147483648.0, 4294967295.0, NAN,   INFINITY,
+        -INFINITY, 1e10, -1e10,  0.1};
+    for (const DType from : kNumbers) {
+        const Tensor x = Tensor::from({std::int64_t(values.size())}, values).to(from);
+        for (const DType to : kNumbers) {
+            const bool is_wide = from == DType::Int64 || from == DType::UInt64;
+            if (is_wide && (to == DType::Float16 || to == DType::BFloat16)) continue;
+            SCOPED_TRACE(std::string(to_string(from)) + " to " + std::string(to_string(to)));
+            const std::string text =
+                "compute(x) {\n    @kernel elementwise\n    for i in 0..len:\n"
+                "        out[i] = " +
+                std::string(to_string(to)) + "(x[i])\n}";
+            expect_agreement(Case(text, {x}));
+        }
+    }
+}
+
+TEST_F(Dtypes, EveryFloat16AndBFloat16GoesThroughFloat32) {
+    for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+        Tensor x({65536}, dtype, Device("interpreter"));
+        for (int i = 0; i < 65536; ++i) x.data<std::uint16_t>()[i] = std::uint16_t(i);
+        for (const char* expression : {"float32(x[i])", "x[i] * 1.0", "x[i] / 3.0", "x[i] + 0.1"}) {
+            SCOPED_TRACE(expression);
+            expect_agreement(
+                Case("compute(x) {\n    @kernel elementwise\n    for i in 0..len:\n"
+                     "        out[i] = " +
+                         std::string(expression) + "\n}",
+                     {x}));
+        }
+    }
+}
+
+TEST_F(Dtypes, IntegerDivisionTruncatesAndTheLeastValueWraps) {
+    const char* text = R"(
+compute(x, y) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = x[i] / y[i] * 1000 + x[i] % y[i]
+})";
+    const std::vector<double> x = {7, -7, 7, -7, -128, 127, 0, 5, 6, 7, 8, 9, 10, 11, 12, 13, -9};
+    const std::vector<double> y = {2, 2, -2, -2, -1, -1, 3, 1, 1, 1, 1, 1, 3, 3, 3, 3, 4};
+    for (const DType dtype : {DType::Int8, DType::Int16, DType::Int32, DType::Int64}) {
+        SCOPED_TRACE(to_string(dtype));
+        expect_agreement(
+            Case(text, {Tensor::from({17}, x).to(dtype), Tensor::from({17}, y).to(dtype)}));
+    }
+}
+
+}  // namespace
+}  // namespace quern::cpu_test

@@ -1,0 +1,102 @@
+#include "quern/error.h"
+#include "quern/kernel.h"
+#include "tests/cpu/compiled_run.h"
+
+namespace quern::cpu_test {
+namespace {
+
+class Failures : public Compiled {};
+
+std::string message_of(const Kernel& kernel, std::span<const Tensor> operands) {
+    try {
+        kernel.run(operands);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+TEST_F(Failures, AnIndexFromDataOutsideIsReportedAsByTheInterpreter) {
+    const Kernel kernel(R"(
+compute(x, idx) {
+    @kernel custom
+    for i in 0..n:
+        out[i] = x[idx[i]]
+})");
+    const Tensor x = uniform({20}, 1);
+    for (const std::int64_t bad : {20, -1, 1000000}) {
+        std::vector<std::int64_t> idx(40, 3);
+        idx[25] = bad;
+        const Tensor index = Tensor::from({40}, idx);
+        const std::string expected =
+            message_of(kernel.on(Device("interpreter")), std::vector{x, index});
+        EXPECT_NE(expected.find("E0507"), std::string::npos) << expected;
+        EXPECT_EQ(message_of(kernel.on(Device("cpu")), std::vector{x, index}), expected);
+    }
+    const Tensor good = Tensor::from({3}, std::vector<std::int64_t>{19, 0, 5});
+    const Tensor result = kernel.on(Device("cpu"))(x, good);
+    EXPECT_EQ(result.values()[0], x.values()[19]);
+}
+
+TEST_F(Failures, AnIntegerDivisionByZeroIsReported) {
+    const Kernel kernel(R"(
+compute(x, y) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = x[i] / y[i]
+})");
+    std::vector<std::int64_t> y(33, 2);
+    y[17] = 0;
+    const std::vector<Tensor> operands = {Tensor::from({33}, std::vector<std::int64_t>(33, 9)),
+                                          Tensor::from({33}, y)};
+    const std::string message = message_of(kernel.on(Device("cpu")), operands);
+    EXPECT_NE(message.find("E0621"), std::string::npos) << message;
+}
+
+TEST_F(Failures, TheLeastOfNothingIsReported) {
+    const std::vector<Tensor> none = {Tensor({0}, DType::Float32, Device("interpreter"))};
+    const std::string message = message_of(example("05").on(Device("cpu")), none);
+    EXPECT_NE(message.find("E0620"), std::string::npos) << message;
+}
+
+TEST_F(Failures, AGuardKeepsLanesFromReadingOutside) {
+    // Lanes whose condition is false would read far outside of x.
+    const char* text = R"(
+compute(x, idx) {
+    @kernel custom
+    for i in 0..n:
+        out[i] = select(idx[i] >= 0 and idx[i] < 5, x[max(min(idx[i], 4), 0)], 0.0)
+})";
+    std::vector<std::int64_t> idx(37);
+    for (std::size_t i = 0; i < idx.size(); ++i)
+        idx[i] = i % 3 == 0 ? std::int64_t(1) << 40 : std::int64_t(i % 5);
+    expect_agreement(Case(text, {uniform({5}, 1), Tensor::from({37}, idx)}));
+}
+
+TEST_F(Failures, WhatTheDeviceDoesNotRunIsRefusedWithTheReason) {
+    const Kernel kernel(R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n:
+        shared var kept[1]: float32
+        kept[0] = x[i]
+        barrier()
+        out[i] = kept[0]
+})");
+    const std::string message = message_of(kernel.on(Device("cpu")), std::vector{uniform({4}, 1)});
+    EXPECT_NE(message.find("E0600"), std::string::npos) << message;
+    EXPECT_NE(message.find("a shared var"), std::string::npos) << message;
+}
+
+TEST_F(Failures, CodeForSmallExtentsIsNotUsedForLargeOnes) {
+    const Kernel kernel = example("04").on(Device("cpu"));
+    for (const std::int64_t n : {10, 100000, 5, 4096, 4097}) {
+        const Tensor x = uniform({n}, 3, 0, 1);
+        double expected = 0;
+        for (const double value : x.values()) expected += value;
+        EXPECT_NEAR(kernel(x).item(), expected, 1e-5 * expected);
+    }
+}
+
+}  // namespace
+}  // namespace quern::cpu_test
