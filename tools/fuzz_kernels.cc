@@ -1,7 +1,9 @@
 // Makes random valid kernels and holds the way from text to result against them: the text is
 // printed and parsed again, so is its CIR; the CIR is verified; the result is compared with the
 // generator's own in double, and between one thread and several, and operands that are views and
-// row-major, bit by bit.
+// row-major, bit by bit. Where the plug-in of the device cpu is, the kernel is compiled too, for
+// one SIMD level after the other: reproducible code has the interpreter's bits, strict code is
+// within the generator's bound.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED]]
 
@@ -22,6 +24,7 @@
 #include "quern/ir/verify.h"
 #include "quern/kernel.h"
 #include "quern/lang/parse.h"
+#include "tests/cpu/case.h"
 #include "tests/generator/random_kernel.h"
 
 namespace {
@@ -64,14 +67,7 @@ std::string check_cir(const quern::generator::RandomKernel& kernel) {
     return broken.empty() ? std::string() : "the parsed CIR does not verify: " + broken.front();
 }
 
-std::string check_result(const quern::generator::RandomKernel& kernel) {
-    const quern::Kernel compiled(kernel.text);
-    quern::set_interpreter_threads(1);
-    const Tensor result = compiled.run(kernel.operands);
-    if (result.shape() != kernel.shape) {
-        return "expected shape " + quern::to_string(kernel.shape) + ", got " +
-               quern::to_string(result.shape());
-    }
+std::string check_values(const quern::generator::RandomKernel& kernel, const Tensor& result) {
     const std::vector<double> values = result.values();
     for (std::size_t i = 0; i < values.size(); ++i) {
         const auto [value, error] = kernel.expected[i];
@@ -80,6 +76,18 @@ std::string check_result(const quern::generator::RandomKernel& kernel) {
         return "element " + std::to_string(i) + ": expected " + std::to_string(value) + " within " +
                std::to_string(4 * error) + ", got " + std::to_string(values[i]);
     }
+    return {};
+}
+
+std::string check_result(const quern::generator::RandomKernel& kernel) {
+    const quern::Kernel compiled(kernel.text);
+    quern::set_interpreter_threads(1);
+    const Tensor result = compiled.run(kernel.operands);
+    if (result.shape() != kernel.shape) {
+        return "expected shape " + quern::to_string(kernel.shape) + ", got " +
+               quern::to_string(result.shape());
+    }
+    if (std::string wrong = check_values(kernel, result); !wrong.empty()) return wrong;
     quern::set_interpreter_threads(3);
     if (!same_bits(result, compiled.run(kernel.operands))) return "three threads give other bits";
     std::vector<Tensor> rows;
@@ -88,12 +96,35 @@ std::string check_result(const quern::generator::RandomKernel& kernel) {
     return {};
 }
 
+std::string check_compiled(const quern::generator::RandomKernel& kernel, long number,
+                           long& refused) {
+    const auto simd = quern::cpu::kSimdLevels[number % 4];
+    if (quern::cpu::plugin_path().empty() || !quern::cpu::has(simd)) return {};
+    const quern::cpu_test::Case c(kernel.text, kernel.operands);
+    if (!quern::why_not_compiled(c.kernel()).empty()) {
+        ++refused;
+        return {};
+    }
+    const std::string where = std::string("on ") + quern::cpu::to_string(simd) + ": ";
+    const auto expected = c.interpreted();
+    const auto exact = c.compiled(quern::schedule::Numerics::Reproducible, simd);
+    if (!expected || !exact) return where + "an assertion failed";
+    if (!quern::cpu_test::same_numbers(*exact, *expected)) {
+        return where + "reproducible code differs from the interpreter";
+    }
+    const auto strict = c.compiled(quern::schedule::Numerics::Strict, simd);
+    if (!strict) return where + "an assertion failed in strict code";
+    const std::string wrong = check_values(kernel, *strict);
+    return wrong.empty() ? wrong : where + wrong;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const long count = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 500;
     const long first = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
     const bool terminal = isatty(STDERR_FILENO) != 0;
+    long refused = 0;
     // Warnings of random kernels say nothing.
     quern::set_warning_handler([](const quern::Diagnostic&) {});
     for (long n = 0; n < count; ++n) {
@@ -104,6 +135,7 @@ int main(int argc, char** argv) {
             wrong = check_text(kernel.text);
             if (wrong.empty()) wrong = check_cir(kernel);
             if (wrong.empty()) wrong = check_result(kernel);
+            if (wrong.empty()) wrong = check_compiled(kernel, n, refused);
         } catch (const std::exception& error) {
             wrong = error.what();
         }
@@ -118,5 +150,8 @@ int main(int argc, char** argv) {
     }
     std::fprintf(stderr, "%s", terminal ? "\r" : "");
     std::printf("%ld random kernels: printed, parsed, verified, run, compared\n", count);
+    if (!quern::cpu::plugin_path().empty()) {
+        std::printf("%ld of them on the device cpu, %ld refused by it\n", count - refused, refused);
+    }
     return 0;
 }
