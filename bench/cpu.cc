@@ -1,0 +1,322 @@
+// The device cpu against bounds taken in the same run: a plain copy and a plain read loop for what
+// is bound by memory, the peak of multiply-adds for what is bound by arithmetic. Outputs lie in
+// memory that was written before, so what is timed is the code and not the system's pages.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "quern/support/threads.h"
+#include "tests/cpu/case.h"
+
+namespace {
+
+using namespace quern;
+using cpu_test::Arguments;
+using cpu_test::Case;
+using schedule::Numerics;
+
+constexpr int kThreads = 2;
+
+std::string example(const std::string& number) {
+    const std::filesystem::path folder =
+        std::filesystem::path(QUERN_SOURCE_DIR) / "examples/kernels";
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().filename().string().rfind(number + "_", 0) != 0) continue;
+        std::ostringstream text;
+        text << std::ifstream(entry.path()).rdbuf();
+        return text.str();
+    }
+    return {};
+}
+
+/// Normal random numbers.
+Tensor random(const Shape& shape, unsigned seed) {
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(std::size_t(element_count(shape)));
+    for (float& value : values) value = normal(engine);
+    return Tensor::from(shape, values);
+}
+
+Tensor causal_mask(std::int64_t n) {
+    Tensor mask({n, n}, DType::Bool, Device("interpreter"));
+    for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j <= i; ++j) mask.data<bool>()[i * n + j] = true;
+    }
+    return mask;
+}
+
+/// The least time of some calls, in seconds.
+double best_time(const std::function<void()>& call) {
+    double best = 1e30, total = 0;
+    for (int i = 0; i < 30 && (i < 5 || total < 0.6); ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        call();
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        best = std::min(best, seconds);
+        total += seconds;
+    }
+    return best;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void copy_loop(const float* from, float* to, std::int64_t count) {
+    for (std::int64_t i = 0; i + 8 <= count; i += 8) {
+        _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
+    }
+}
+
+__attribute__((target("avx2"))) float read_loop(const float* from, std::int64_t count) {
+    __m256 sums[8] = {};
+    for (std::int64_t i = 0; i + 64 <= count; i += 64) {
+        for (int k = 0; k < 8; ++k) {
+            sums[k] = _mm256_add_ps(sums[k], _mm256_loadu_ps(from + i + k * 8));
+        }
+    }
+    float all[8], total = 0;
+    for (const __m256& sum : sums) {
+        _mm256_storeu_ps(all, sum);
+        for (const float x : all) total += x;
+    }
+    return total;
+}
+
+/// Multiply-adds that wait for nothing: 14 vectors, more than latency times units.
+__attribute__((target("avx512f"))) float peak_avx512(std::int64_t rounds) {
+    __m512 sums[14];
+    for (int k = 0; k < 14; ++k) sums[k] = _mm512_set1_ps(float(k));
+    const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
+    for (std::int64_t i = 0; i < rounds; ++i) {
+        for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, y);
+    }
+    float all[16], total = 0;
+    for (const __m512& sum : sums) {
+        _mm512_storeu_ps(all, sum);
+        for (const float value : all) total += value;
+    }
+    return total;
+}
+
+__attribute__((target("avx2,fma"))) float peak_avx2(std::int64_t rounds) {
+    __m256 sums[14];
+    for (int k = 0; k < 14; ++k) sums[k] = _mm256_set1_ps(float(k));
+    const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
+    for (std::int64_t i = 0; i < rounds; ++i) {
+        for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
+    }
+    float all[8], total = 0;
+    for (const __m256& sum : sums) {
+        _mm256_storeu_ps(all, sum);
+        for (const float value : all) total += value;
+    }
+    return total;
+}
+#endif
+
+struct Bounds {
+    double copy = 0;  // bytes read and written a second
+    double read = 0;
+    double fma = 0;  // operations a second
+};
+
+volatile float sink;
+
+Bounds measure_bounds() {
+    Bounds bounds;
+#if defined(__x86_64__)
+    constexpr std::int64_t kCount = 1 << 24;
+    std::vector<float> from(kCount, 1.0f), to(kCount, 2.0f);
+    const auto shared = [&](auto body) {
+        return best_time([&] { parallel_for(kCount / 1024, kThreads, body); });
+    };
+    bounds.copy =
+        2.0 * 4 * kCount / shared([&](std::int64_t begin, std::int64_t end) {
+            copy_loop(from.data() + begin * 1024, to.data() + begin * 1024, (end - begin) * 1024);
+        });
+    bounds.read = 4.0 * kCount / shared([&](std::int64_t begin, std::int64_t end) {
+                      sink = read_loop(from.data() + begin * 1024, (end - begin) * 1024);
+                  });
+    constexpr std::int64_t kRounds = 1 << 22;
+    const bool is_wide = cpu::chosen_simd() == cpu::Simd::Avx512;
+    const double seconds = best_time([&] {
+        parallel_for(kThreads, kThreads, [&](std::int64_t begin, std::int64_t end) {
+            for (; begin < end; ++begin) sink = is_wide ? peak_avx512(kRounds) : peak_avx2(kRounds);
+        });
+    });
+    bounds.fma = double(kThreads) * kRounds * 14 * 2 * (is_wide ? 16 : 8) / seconds;
+#endif
+    return bounds;
+}
+
+enum class Bound { Copy, Read, Fma };
+
+struct Job {
+    std::string name;
+    std::string text;
+    std::vector<Tensor> operands;
+    Arguments arguments;
+    Bound bound = Bound::Copy;
+
+    /// Bytes, or operations.
+    double work = 0;
+
+    /// The same kernel on operands that the interpreter does in an instant.
+    std::vector<Tensor> small;
+};
+
+std::vector<Job> jobs() {
+    const std::int64_t n = 1 << 24;
+    const double bytes = 4.0 * n;
+    std::string softmax = example("15");
+    for (const char* call : {"reduce(max, logits", "reduce(+, exp_vals"}) {
+        softmax.insert(softmax.find(call) + std::string(call).size(), ", axis=-1");
+    }
+    const Tensor x = random({n}, 1), y = random({n}, 2), square = random({4096, 4096}, 3);
+    const Tensor few = random({1003}, 4), rows = random({5, 130}, 5);
+    const Tensor wide = random({130}, 6);
+    const Shape heads{1, 2, 1024, 64}, few_heads{1, 1, 33, 16};
+    std::vector<Job> list = {
+        {"01 relu", example("01"), {x}, {}, Bound::Copy, 2 * bytes, {few}},
+        {"02 multiply-add", example("02"), {x, y}, {}, Bound::Copy, 3 * bytes, {few, few}},
+        {"03 scale rows",
+         example("03"),
+         {square, random({4096}, 7)},
+         {},
+         Bound::Copy,
+         2 * bytes,
+         {rows, wide}},
+        {"17 gelu", example("17"), {x}, {}, Bound::Copy, 2 * bytes, {few}},
+        {"18 rope",
+         example("18"),
+         {random({1, 16, 4096, 256}, 8), random({4096, 128}, 9), random({4096, 128}, 10)},
+         {},
+         Bound::Copy,
+         2 * bytes,
+         {random({1, 2, 5, 66}, 8), random({5, 33}, 9), random({5, 33}, 10)}},
+        {"04 sum", example("04"), {x}, {}, Bound::Read, bytes, {few}},
+        {"05 max", example("05"), {x}, {}, Bound::Read, bytes, {few}},
+        {"06 norm", example("06"), {x}, {}, Bound::Read, bytes, {few}},
+        {"07 row sums", example("07"), {square}, {}, Bound::Read, bytes, {rows}},
+        {"08 argmax", example("08"), {x}, {}, Bound::Read, bytes, {few}},
+        {"15 softmax, rows of 2048",
+         softmax,
+         {random({4096, 2048}, 11)},
+         {},
+         Bound::Copy,
+         bytes,
+         {rows}},
+        {"16 layer norm, rows of 2048",
+         example("16"),
+         {random({4096, 2048}, 12), random({2048}, 13), random({2048}, 14)},
+         {{"eps", 1e-5}},
+         Bound::Copy,
+         bytes,
+         {rows, wide, wide}},
+        {"09 matmul 1024",
+         example("09"),
+         {random({1024, 1024}, 15), random({1024, 1024}, 16)},
+         {},
+         Bound::Fma,
+         2.0 * (1 << 30),
+         {random({17, 33}, 15), random({33, 65}, 16)}},
+        {"11 conv2d 64 channels",
+         example("11"),
+         {random({1, 64, 56, 56}, 17), random({64, 64, 3, 3}, 18), random({64}, 19)},
+         {{"stride", std::int64_t(1)}, {"padding", std::int64_t(1)}},
+         Bound::Fma,
+         2.0 * 64 * 64 * 9 * 56 * 56,
+         {random({1, 3, 9, 21}, 17), random({5, 3, 3, 3}, 18), random({5}, 19)}},
+        {"14 flash attention 1024",
+         example("14"),
+         {random(heads, 20), random(heads, 21), random(heads, 22)},
+         {},
+         Bound::Fma,
+         2.0 * 2 * 2 * 1024 * 1024 * 64,
+         {random(few_heads, 20), random(few_heads, 21), random(few_heads, 22)}},
+    };
+    return list;
+}
+
+/// The least seconds of a run, or a negative number if its results are wrong.
+double time_of(const Job& job, int threads) {
+    const Case small(job.text, job.small, job.arguments);
+    const auto expected = small.interpreted();
+    const auto got = small.compiled(Numerics::Strict, cpu::chosen_simd());
+    if (!expected || !got) return -1;
+    const std::vector<double> a = expected->values(), b = got->values();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        if (std::abs(a[i] - b[i]) > 1e-4 * std::max(1.0, std::abs(a[i]))) return -1;
+    }
+    const Case large(job.text, job.operands, job.arguments);
+    const CompiledKernel kernel(large.kernel(), large.facts(), Numerics::Strict,
+                                cpu::chosen_simd());
+    Tensor result = large.output();
+    return best_time([&] { large.run(kernel, result, threads); });
+}
+
+}  // namespace
+
+int main() {
+    if (cpu::plugin_path().empty()) {
+        std::printf("skipped: no plug-in with LLVM 19\n");
+        return 0;
+    }
+    set_warning_handler([](const Diagnostic&) {});
+    const Bounds bounds = measure_bounds();
+    std::printf("%s, %d threads: copy %.1f GB/s, read %.1f GB/s, multiply-adds %.0f GFLOP/s\n",
+                cpu::to_string(cpu::chosen_simd()), kThreads, bounds.copy / 1e9, bounds.read / 1e9,
+                bounds.fma / 1e9);
+    std::printf("%-28s %9s %12s %9s %10s\n", "kernel", "ms", "rate", "of bound", "2 threads");
+    bool all_agree = true;
+    for (const Job& job : jobs()) {
+        const double seconds = time_of(job, kThreads);
+        if (seconds < 0) {
+            all_agree = false;
+            std::printf("%-28s wrong results\n", job.name.c_str());
+            continue;
+        }
+        const double one = time_of(job, 1);
+        const double bound = job.bound == Bound::Copy   ? bounds.copy
+                             : job.bound == Bound::Read ? bounds.read
+                                                        : bounds.fma;
+        const double rate = job.work / seconds;
+        std::printf("%-28s %9.3f %7.1f %s %8.0f %% %9.2fx\n", job.name.c_str(), seconds * 1e3,
+                    rate / 1e9, job.bound == Bound::Fma ? "GFLOP" : "GB   ", 100 * rate / bound,
+                    one / seconds);
+    }
+    const Tensor q = random({1, 1, 512, 64}, 30);
+    const double plain = time_of({"",
+                                  example("13"),
+                                  {q, q, q, causal_mask(512)},
+                                  {},
+                                  Bound::Fma,
+                                  0,
+                                  {q.slice(2, 0, 20).contiguous(), q.slice(2, 0, 20).contiguous(),
+                                   q.slice(2, 0, 20).contiguous(), causal_mask(20)}},
+                                 kThreads);
+    const double flash = time_of({"",
+                                  example("14"),
+                                  {q, q, q},
+                                  {},
+                                  Bound::Fma,
+                                  0,
+                                  {q.slice(2, 0, 20).contiguous(), q.slice(2, 0, 20).contiguous(),
+                                   q.slice(2, 0, 20).contiguous()}},
+                                 kThreads);
+    std::printf("14 over 13 at 512 x 64: %.1fx\n", plain / flash);
+    return all_agree ? 0 : 1;
+}
