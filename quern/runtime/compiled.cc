@@ -11,7 +11,6 @@
 #include "quern/ir/index.h"
 #include "quern/runtime/machine_code.h"
 #include "quern/runtime/storage.h"
-#include "quern/schedule/loops.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
 
@@ -51,8 +50,6 @@ std::uint64_t word_of(const interpret::ScalarValue& value, DType dtype) {
 }
 
 }  // namespace
-
-std::string why_not_compiled(const ir::Kernel& kernel) { return schedule::legal(kernel, {}); }
 
 /// One run.
 class CompiledKernel::Launch {
@@ -197,17 +194,17 @@ private:
 
 CompiledKernel::CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
                                schedule::Numerics numerics, cpu::Simd simd)
-    : facts_(facts),
-      plan_(schedule::plan(
-          kernel, facts, numerics,
-          {.lanes = simd == cpu::Simd::Scalar ? 1 : 16, .has_fma = simd >= cpu::Simd::Avx2})) {
-    std::vector<const lir::Function*> functions;
-    for (const schedule::Stage& stage : plan_.stages) functions.push_back(&stage.function);
+    : facts_(facts) {
     cpu::CompileResult result;
-    cpu::compiler()(functions, simd, result);
+    cpu::compiler()({kernel, facts, numerics, simd}, result);
+    if (!result.refusal.empty()) {
+        raise(DeviceError("[cpu] E0600: expected a kernel that the cpu device runs, got " +
+                          result.refusal + "; the interpreter runs it"));
+    }
     if (!result.error.empty()) {
         raise(DeviceError("[cpu] LLVM: " + result.error + "; please report"));
     }
+    plan_ = std::move(result.plan);
     code_ = MachineCode::load(result.object);
 }
 

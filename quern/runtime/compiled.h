@@ -12,13 +12,10 @@ namespace quern {
 
 class MachineCode;
 
-/// Why the CPU refuses a kernel, or empty.
-std::string why_not_compiled(const ir::Kernel& kernel);
-
 /// A kernel as machine code for launches of which `facts` hold. Immutable; thread-safe.
 class CompiledKernel {
 public:
-    /// Throws DeviceError if the kernel does not compile.
+    /// Throws DeviceError with E0600 and the reason if the device does not run the kernel.
     CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts, schedule::Numerics numerics,
                    cpu::Simd simd);
     ~CompiledKernel();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "quern/ir/lir.h"
+#include "quern/schedule/plan.h"
 
 // The boundary between the core library and the plug-in that holds LLVM. Both come from one build;
 // the number in the symbol's name refuses a mixture.
@@ -27,19 +27,33 @@ bool has(Simd simd);
 /// QUERN_CPU names none, or one that the processor lacks.
 Simd chosen_simd();
 
+struct CompileRequest {
+    const ir::Kernel& kernel;
+
+    /// What the code may assume of a launch.
+    const ir::Facts& facts;
+    schedule::Numerics numerics = schedule::Numerics::Strict;
+    Simd simd = Simd::Scalar;
+};
+
 struct CompileResult {
-    /// An ELF object without undefined symbols: position-independent code with its constants.
+    schedule::Plan plan;
+
+    /// An ELF object without undefined symbols: position-independent code with its constants, a
+    /// function for each stage of the plan.
     std::vector<std::byte> object;
 
-    /// Empty if it worked.
+    /// Why the device does not run the kernel, or empty.
+    std::string refusal;
+
+    /// What LLVM did not take. Empty if it worked.
     std::string error;
 };
 
-/// Compiles functions to machine code. Thread-safe.
-using CompileFunction = void(const std::vector<const lir::Function*>& functions, Simd simd,
-                             CompileResult& result);
+/// Compiles a kernel to machine code. Thread-safe.
+using CompileFunction = void(const CompileRequest& request, CompileResult& result);
 
-inline constexpr const char* kCompileSymbol = "quern_cpu_compile_1";
+inline constexpr const char* kCompileSymbol = "quern_cpu_compile_2";
 inline constexpr const char* kPluginName = "libquern_cpu.so";
 
 /// Where the plug-in is: in the folder that QUERN_PLUGINS names, else beside the library or program

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "quern/ir/cir.h"
-#include "quern/ir/lir_builder.h"
+#include "quern/lir/builder.h"
 
 namespace quern::schedule {
 

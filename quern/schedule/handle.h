@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "quern/ir/lir_builder.h"
+#include "quern/lir/builder.h"
 #include "quern/math/value.h"
 
 // Values of quern/math that stand for instructions: the functions written there become LIR. They

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "quern/ir/index.h"
-#include "quern/ir/lir_builder.h"
+#include "quern/lir/builder.h"
 #include "quern/schedule/plan.h"
 
 // From scheduled CIR to LIR. A pass over a loop body covers several iterations: the lanes of a

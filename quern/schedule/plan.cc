@@ -61,7 +61,7 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
 
 }  // namespace
 
-std::string legal(const ir::Kernel& kernel, const Tiling&) {
+std::string legal(const ir::Kernel& kernel) {
     for (const ir::Expr& e : kernel.exprs) {
         if (std::string why = why_not(kernel, e); !why.empty()) return why;
         if (e.kind == ExprKind::Load && e.a == kernel.output()) return "a read of its own output";

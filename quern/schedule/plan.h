@@ -6,7 +6,7 @@
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
-#include "quern/ir/lir.h"
+#include "quern/lir/lir.h"
 #include "quern/schedule/tiling.h"
 
 namespace quern::schedule {
@@ -63,8 +63,8 @@ struct Target {
     bool has_fma = true;
 };
 
-/// Why the CPU does not run a kernel by a tiling, or empty.
-std::string legal(const ir::Kernel& kernel, const Tiling& tiling);
+/// Why a CPU does not run a kernel, or empty.
+std::string legal(const ir::Kernel& kernel);
 
 /// The default schedule: one loop of each nest becomes lanes, chosen by the cost of the memory that
 /// it touches; the outermost parallel loops become the grid.

@@ -68,22 +68,28 @@ public:
 
     /// None if the launch fails.
     std::optional<Tensor> interpreted() const {
-        Tensor result(binding_.output, out().dtype, Device("interpreter"));
+        Tensor result = output();
         const auto failure = prepared_->program.run(binding_.dims, scalars_, views_, view(result));
         if (failure) return std::nullopt;
         return result;
     }
 
     std::optional<Tensor> compiled(const CompiledKernel& compiled, int threads = 2) const {
-        Tensor result(binding_.output, out().dtype, Device("interpreter"));
-        if (!compiled.run(binding_.dims, scalars_, views_, view(result), threads)) {
-            return std::nullopt;
-        }
+        Tensor result = output();
+        if (!run(compiled, result, threads)) return std::nullopt;
         return result;
     }
 
     std::optional<Tensor> compiled(Numerics numerics, cpu::Simd simd, int threads = 2) const {
         return compiled(CompiledKernel(kernel(), facts(), numerics, simd), threads);
+    }
+
+    /// Memory for the result, zero-filled.
+    Tensor output() const { return Tensor(binding_.output, out().dtype, Device("interpreter")); }
+
+    /// False if the launch fails.
+    bool run(const CompiledKernel& kernel, Tensor& result, int threads) const {
+        return kernel.run(binding_.dims, scalars_, views_, view(result), threads);
     }
 
 private:

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "quern/error.h"
-#include "quern/ir/lir_builder.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "tests/cpu/compiled_run.h"
 #include "tests/tensor_test.h"
@@ -13,34 +12,26 @@ namespace {
 
 using MachineCodes = Compiled;
 
-/// The object of a function with a loop, a constant in memory and a mask.
+/// The object of a kernel with a loop, a constant in memory and a mask.
 std::vector<std::byte> object() {
-    lir::Builder b("f");
-    const lir::BufferId x = b.buffer("x", DType::Float32, lir::Space::Global, true);
-    const lir::ValueId end = b.parameter({lir::ParameterKind::GridEnd, 0, 0});
-    const lir::ValueId i = b.begin_for(b.integer(0), end, 16);
-    const lir::ValueId mask = b.compare(lir::Op::Less, b.iota(16), b.sub(end, i));
-    const lir::ValueId value = b.load(x, i, 16, mask);
-    b.store(x, i, b.add(value, b.constant(DType::Float32, 0x3fc00000)), mask);
-    b.end_for();
-    const lir::Function f = b.take();
+    const Case c(R"(
+compute(x) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = x[i] * 1.5 + 2.25
+})",
+                 {uniform({19}, 1)});
+    const ir::Facts facts = c.facts();
     cpu::CompileResult result;
-    cpu::compiler()({&f}, cpu::chosen_simd(), result);
+    cpu::compiler()({c.kernel(), facts, Numerics::Strict, cpu::chosen_simd()}, result);
     EXPECT_EQ(result.error, "");
     return result.object;
 }
 
-TEST_F(MachineCodes, ALoadedFunctionRuns) {
+TEST_F(MachineCodes, HaveAFunctionForEachStageAndNoOther) {
     const auto code = MachineCode::load(object());
-    EXPECT_EQ(code->find("g"), nullptr);
-    using Entry = int(const std::uint64_t*, void* const*, std::int64_t, std::int64_t, std::byte*);
-    const auto entry = reinterpret_cast<Entry*>(const_cast<void*>(code->find("f")));
-    ASSERT_NE(entry, nullptr);
-    std::vector<float> x(21, 1.0f);
-    void* buffers[] = {x.data()};
-    const std::uint64_t words[] = {0};
-    EXPECT_EQ(entry(words, buffers, 0, 19, nullptr), 0);
-    for (int i = 0; i < 21; ++i) EXPECT_EQ(x[std::size_t(i)], i < 19 ? 2.5f : 1.0f);
+    EXPECT_NE(code->find("stage0"), nullptr);
+    EXPECT_EQ(code->find("stage1"), nullptr);
 }
 
 TEST_F(MachineCodes, AnObjectCutAnywhereIsRefusedOrWhole) {

@@ -119,15 +119,22 @@ std::string compile_module(Session& session, CompileResult& result) {
 }  // namespace
 }  // namespace quern::cpu
 
-extern "C" __attribute__((visibility("default"))) void quern_cpu_compile_1(
-    const std::vector<const quern::lir::Function*>& functions, quern::cpu::Simd simd,
-    quern::cpu::CompileResult& result) {
+extern "C" __attribute__((visibility("default"))) void quern_cpu_compile_2(
+    const quern::cpu::CompileRequest& request, quern::cpu::CompileResult& result) {
+    using namespace quern;
     using namespace quern::cpu;
+    result.refusal = schedule::legal(request.kernel);
+    if (!result.refusal.empty()) return;
+    const bool is_scalar = request.simd == Simd::Scalar;
+    result.plan =
+        schedule::plan(request.kernel, request.facts, request.numerics,
+                       {.lanes = is_scalar ? 1 : 16, .has_fma = request.simd >= Simd::Avx2});
+
     Session session;
-    result.error = make_machine(session, simd);
+    result.error = make_machine(session, request.simd);
     if (!result.error.empty()) return;
-    for (const quern::lir::Function* function : functions) {
-        emit(session.module, *function, simd);
+    for (const schedule::Stage& stage : result.plan.stages) {
+        emit(session.module, stage.function, request.simd);
     }
     char* message = nullptr;
     if (LLVMVerifyModule(session.module, LLVMReturnStatusAction, &message)) {
@@ -135,6 +142,6 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile_1(
         return;
     }
     LLVMDisposeMessage(message);
-    set_attributes(session.module, simd);
+    set_attributes(session.module, request.simd);
     result.error = compile_module(session, result);
 }

@@ -1,8 +1,8 @@
-#include "quern/ir/lir.h"
+#include "quern/lir/lir.h"
 
 #include <gtest/gtest.h>
 
-#include "quern/ir/lir_builder.h"
+#include "quern/lir/builder.h"
 
 namespace quern::lir {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "quern/ir/lir.h"
+#include "quern/lir/lir.h"
 
 namespace quern::lir {
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "quern/ir/lir.h"
+#include "quern/lir/lir.h"
 
 namespace quern::lir {
 namespace {

@@ -1,8 +1,8 @@
-#include "quern/ir/lir.h"
-
 #include <fmt/format.h>
 
 #include <bit>
+
+#include "quern/lir/lir.h"
 
 namespace quern::lir {
 namespace {
@@ -14,7 +14,7 @@ struct OpInfo {
 
 constexpr OpInfo kOps[] = {
 #define OP(name, text, kind) {text, OpClass::kind},
-#include "quern/ir/lir_ops.def"
+#include "quern/lir/ops.def"
 };
 
 std::string to_string(Type type) {

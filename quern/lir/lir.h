@@ -41,7 +41,7 @@ enum class OpClass : std::uint8_t {
 
 enum class Op : std::uint8_t {
 #define OP(name, text, kind) name,
-#include "quern/ir/lir_ops.def"
+#include "quern/lir/ops.def"
 };
 
 OpClass class_of(Op op);

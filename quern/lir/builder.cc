@@ -1,4 +1,4 @@
-#include "quern/ir/lir_builder.h"
+#include "quern/lir/builder.h"
 
 #include <algorithm>
 
