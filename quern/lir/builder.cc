@@ -110,6 +110,18 @@ ValueId Builder::splat(ValueId a, std::uint16_t lanes) {
     return append({.op = Op::Splat, .type = {type(a).dtype, lanes}, .a = a});
 }
 
+ValueId Builder::shuffle(ValueId a, ValueId b, const std::vector<std::uint16_t>& pattern) {
+    auto& all = function_.patterns;
+    const auto found = std::find(all.begin(), all.end(), pattern);
+    const auto number = std::uint64_t(found - all.begin());
+    if (found == all.end()) all.push_back(pattern);
+    return append({.op = Op::Shuffle,
+                   .type = {type(a).dtype, std::uint16_t(pattern.size())},
+                   .a = a,
+                   .b = b,
+                   .bits = number});
+}
+
 ValueId Builder::fold(Op op, ValueId a) {
     if (type(a).lanes == 1) return a;
     return append({.op = Op::Fold, .fold = op, .type = {type(a).dtype, 1}, .a = a});

@@ -36,6 +36,7 @@ public:
     ValueId cast(ValueId a, DType dtype);
     ValueId bitcast(ValueId a, DType dtype);
     ValueId splat(ValueId a, std::uint16_t lanes);
+    ValueId shuffle(ValueId a, ValueId b, const std::vector<std::uint16_t>& pattern);
     ValueId fold(Op op, ValueId a);
     ValueId any(ValueId a);
 

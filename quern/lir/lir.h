@@ -33,6 +33,7 @@ enum class OpClass : std::uint8_t {
     Select,    // a (bool) ? b : c, in each lane
     Convert,   // Cast: a as Tensor::to converts. Bitcast: the same bits, the same size
     Lanes,     // Splat: a in every lane. Extract: lane `bits` of a. Any: true in some lane of a.
+               // Shuffle: lanes of a and b by pattern `bits` of the function.
                // Fold: `fold` over the lanes of a, halves first: 0 with n/2, ...; then 0 with n/4
     Memory,    // see Inst
     Register,  // Register: begins as a. Get: the present value of a. Set: a becomes b
@@ -118,6 +119,9 @@ struct Function {
     std::vector<Parameter> parameters;
     std::vector<Buffer> buffers;
     std::vector<Inst> insts;
+
+    /// For each lane of a shuffle, which of a's lanes it is, or of b's behind them.
+    std::vector<std::vector<std::uint16_t>> patterns;
     std::vector<std::vector<ValueId>> blocks;  // blocks[0] is the whole function
 
     const Inst& operator[](ValueId id) const { return insts[static_cast<std::uint32_t>(id)]; }

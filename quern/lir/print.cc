@@ -66,6 +66,9 @@ private:
         }
         if (inst.op == Op::Constant) out_ += ' ' + constant(inst);
         if (inst.op == Op::Parameter) out_ += ' ' + to_string(f_.parameters[inst.bits]);
+        if (inst.op == Op::Shuffle) {
+            out_ += fmt::format(" [{}]", fmt::join(f_.patterns[inst.bits], " "));
+        }
         if (inst.op == Op::For) out_ += fmt::format(" step {}", inst.bits);
         if (inst.body != kNoBlock) {
             out_ += " {\n";

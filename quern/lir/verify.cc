@@ -65,7 +65,7 @@ private:
         const bool needs_b = kind == OpClass::Binary || kind == OpClass::Compare ||
                              kind == OpClass::Ternary || kind == OpClass::Select ||
                              i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
-                             i.op == Op::Scatter;
+                             i.op == Op::Scatter || i.op == Op::Shuffle;
         const bool has_b = uses(id, i.b, needs_b);
         const bool has_c = uses(id, i.c, kind == OpClass::Ternary || kind == OpClass::Select);
         if (kind == OpClass::Leaf || (has_a && has_b >= needs_b)) {
@@ -130,12 +130,23 @@ private:
     void lanes(ValueId id, const Inst& i) {
         if (i.op == Op::Splat) check(id, type(i.a) == Type{i.type.dtype, 1}, "one lane to copy");
         if (i.op == Op::Extract) check(id, i.bits < type(i.a).lanes, "a lane that exists");
+        if (i.op == Op::Shuffle) shuffle(id, i);
         if (i.op == Op::Any) {
             check(id, type(i.a).dtype == DType::Bool && i.type == Type{DType::Bool, 1}, "bools");
         }
         if (i.op == Op::Fold) {
             check(id, i.type == Type{type(i.a).dtype, 1}, "one lane of the operand's dtype");
             check(id, (type(i.a).lanes & (type(i.a).lanes - 1)) == 0, "a power of two lanes");
+        }
+    }
+
+    void shuffle(ValueId id, const Inst& i) {
+        check(id, type(i.a) == type(i.b) && type(i.a).dtype == i.type.dtype, "two of one type");
+        if (i.bits >= f_.patterns.size()) return fail(id, "a pattern that exists");
+        const auto& pattern = f_.patterns[i.bits];
+        check(id, pattern.size() == i.type.lanes, "a pattern with an entry for each lane");
+        for (const std::uint16_t lane : pattern) {
+            check(id, lane < 2 * type(i.a).lanes, "lanes that exist");
         }
     }
 

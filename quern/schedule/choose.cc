@@ -18,6 +18,7 @@ using ir::StmtKind;
 
 // In units of one vector instruction.
 constexpr double kSpread = 24;    // a gather or scatter of 16 lanes
+constexpr double kSeconds = 4;    // every second element: two vectors and a shuffle
 constexpr double kFunction = 12;  // exp, tanh, ...
 constexpr double kFold = 24;      // 16 lanes to one
 constexpr double kLoop = 2;       // a branch and a counter
@@ -62,27 +63,26 @@ private:
         return std::clamp(range.low == range.high ? most : most / 2, 1.0, 65536.0);
     }
 
-    bool is_spread(ir::BufferId buffer, const std::vector<ExprId>& indices, ir::SymbolId lane,
-                   bool& is_same) {
-        is_same = true;
+    /// What an access costs where `lane` is the variable of the lanes.
+    double access(ir::BufferId buffer, const std::vector<ExprId>& indices, ir::SymbolId lane) {
+        if (lane == ir::kNone) return 1;
         std::int64_t total = 0;
         const auto& shape = k_.buffers[buffer].shape;
         for (std::size_t p = 0; p < indices.size(); ++p) {
             const auto step = step_of(k_, indices[p], lane);
-            if (!step) return true;
+            if (!step) return kSpread;
             if (*step == 0) continue;
-            is_same = false;
             std::int64_t stride = 1;
             for (std::size_t q = p + 1; q < shape.size(); ++q) {
-                if (!k_.is_constant(shape[q])) return true;
+                if (!k_.is_constant(shape[q])) return kSpread;
                 stride *= k_.integer_value(shape[q]);
             }
             const bool has_unit =
                 buffer > k_.output() || facts_.operands[buffer].contiguous_axes >= shape.size() - p;
-            if (!has_unit) return true;
+            if (!has_unit) return kSpread;
             total += *step * stride;
         }
-        return total != 0 && total != 1;
+        return total == 0 || total == 1 ? 1 : total == 2 ? kSeconds : kSpread;
     }
 
     double cost(ExprId id, ir::SymbolId lane) {
@@ -93,8 +93,7 @@ private:
             if (e.kind == ExprKind::Load) {
                 std::vector<ExprId> indices;
                 for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
-                bool is_same = true;
-                sum += lane != ir::kNone && is_spread(e.a, indices, lane, is_same) ? kSpread : 1;
+                sum += access(e.a, indices, lane);
             } else if (e.kind == ExprKind::Unary) {
                 sum += is_floating(e.dtype) ? kFunction : 1;
             } else if (e.kind == ExprKind::Binary && is_floating(e.dtype)) {
@@ -112,11 +111,7 @@ private:
                 continue;
             }
             sum += cost(s.value, lane) + cost(s.index, lane) + 0.5;
-            if (s.kind == StmtKind::Store) {
-                bool is_same = true;
-                sum += lane != ir::kNone && is_spread(s.buffer, s.indices, lane, is_same) ? kSpread
-                                                                                          : 1;
-            }
+            if (s.kind == StmtKind::Store) sum += access(s.buffer, s.indices, lane);
             sum += cost(s.body, lane) + cost(s.otherwise, lane);
         }
         return sum;

@@ -71,6 +71,7 @@ Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indice
     step *= names_.count(lane_symbol_) != 0 ? names_[lane_symbol_].step : 1;
     place.kind = is_same || (is_affine && step == 0) ? Place::Kind::Same
                  : is_affine && step == 1            ? Place::Kind::Neighbours
+                 : is_affine && step == 2            ? Place::Kind::Seconds
                                                      : Place::Kind::Spread;
     place.offset = Bundle(b_.integer(0));
     for (std::size_t p = 0; p < indices.size(); ++p) {
@@ -96,6 +97,8 @@ Bundle Lowerer::load(const ir::Expr& e) {
         if (where.kind == Place::Kind::Spread) {
             const std::uint16_t lanes = active_lanes();
             value = b_.gather(e.a, b_.splat(offset, lanes), mask_at(copy, lanes));
+        } else if (where.kind == Place::Kind::Seconds) {
+            value = load_seconds(e.a, offset, mask_at(copy, active_lanes()));
         } else if (where.kind == Place::Kind::Neighbours) {
             value = b_.load(e.a, offset, active_lanes(), mask_at(copy, active_lanes()));
         } else {
@@ -107,6 +110,73 @@ Bundle Lowerer::load(const ir::Expr& e) {
         result.copies.push_back(value);
     });
     return result;
+}
+
+/// Every second element from two vectors of neighbours. The second begins at the last element of
+/// the first, so that nothing beyond the last lane's element is read.
+ValueId Lowerer::load_seconds(BufferId buffer, ValueId offset, ValueId mask) {
+    const std::uint16_t lanes = active_lanes();
+    std::vector<std::uint16_t> picks;
+    for (std::uint16_t lane = 0; lane < lanes; ++lane) {
+        const bool is_low = 2 * lane < lanes;
+        picks.push_back(is_low ? std::uint16_t(2 * lane) : std::uint16_t(2 * lane + 1));
+    }
+    ValueId low_mask = lir::kNone, high_mask = lir::kNone;
+    if (exists(mask)) {
+        const ValueId never = b_.splat(b_.boolean(false), lanes);
+        std::vector<std::uint16_t> low, high;
+        for (std::uint16_t lane = 0; lane < lanes; ++lane) {
+            const bool is_even = lane % 2 == 0;
+            low.push_back(is_even ? std::uint16_t(lane / 2) : lanes);
+            high.push_back(is_even ? lanes : std::uint16_t((lane + lanes - 1) / 2));
+        }
+        low_mask = b_.shuffle(mask, never, low);
+        high_mask = b_.shuffle(mask, never, high);
+    }
+    const ValueId low = b_.load(buffer, offset, lanes, low_mask);
+    const ValueId next = b_.add(offset, b_.integer(lanes - 1));
+    return b_.shuffle(low, b_.load(buffer, next, lanes, high_mask), picks);
+}
+
+/// out[2 i] = a; out[2 i + 1] = b as two vectors of neighbours. False if the stores are no such
+/// pair.
+bool Lowerer::store_pair(const ir::Stmt& even, const ir::Stmt& odd) {
+    if (!in_lanes_ || even.buffer != odd.buffer || even.indices.empty()) return false;
+    const std::size_t last = even.indices.size() - 1;
+    for (std::size_t p = 0; p < last; ++p) {
+        if (even.indices[p] != odd.indices[p]) return false;
+    }
+    const ExprId next =
+        ir::simplify(k_, k_.binary(ir::BinaryOp::Add, even.indices[last], k_.integer(1)));
+    if (ir::simplify(k_, odd.indices[last]) != next) return false;
+    for (const ExprId node : ir::reachable(k_, odd.value)) {
+        const ir::Expr& e = k_[node];
+        if (e.kind == ExprKind::Load && e.a == even.buffer) return false;
+    }
+    const Place where = place(even.buffer, even.indices, even.span);
+    if (where.kind != Place::Kind::Seconds) return false;
+    check_bounds(odd.buffer, odd.indices, odd.span);
+    const Bundle a = expr(even.value), b = expr(odd.value);
+    const std::uint16_t lanes = active_lanes();
+    std::vector<std::uint16_t> low, high;
+    for (std::uint16_t lane = 0; lane < lanes; ++lane) {
+        const auto pick = std::uint16_t(lane / 2 + (lane % 2) * lanes);
+        low.push_back(pick);
+        high.push_back(std::uint16_t(pick + lanes / 2));
+    }
+    const std::uint32_t axes = where.offset.axes | a.axes | b.axes | (has_mask_ ? mask_.axes : 0);
+    for_each_copy(axes, [&](const Copy& copy) {
+        const ValueId x = b_.splat(at(a, copy), lanes), y = b_.splat(at(b, copy), lanes);
+        const ValueId mask = mask_at(copy, lanes);
+        const auto half = [&](const std::vector<std::uint16_t>& pattern) {
+            return exists(mask) ? b_.shuffle(mask, mask, pattern) : lir::kNone;
+        };
+        const ValueId offset = at(where.offset, copy);
+        b_.store(even.buffer, offset, b_.shuffle(x, y, low), half(low));
+        b_.store(even.buffer, b_.add(offset, b_.integer(lanes)), b_.shuffle(x, y, high),
+                 half(high));
+    });
+    return true;
 }
 
 void Lowerer::store(const ir::Stmt& s) {
@@ -127,7 +197,12 @@ void Lowerer::store(const ir::Stmt& s) {
         if (where.kind == Place::Kind::Neighbours) {
             b_.store(s.buffer, offset, b_.splat(v, lanes), mask_at(copy, lanes));
         } else {
-            b_.scatter(s.buffer, b_.splat(offset, lanes), b_.splat(v, lanes), mask_at(copy, lanes));
+            ValueId offsets = offset;
+            if (where.kind == Place::Kind::Seconds) {
+                offsets = b_.add(offset, b_.mul(b_.iota(lanes), b_.integer(2)));
+            }
+            b_.scatter(s.buffer, b_.splat(offsets, lanes), b_.splat(v, lanes),
+                       mask_at(copy, lanes));
         }
     });
 }

@@ -30,7 +30,15 @@ void conjuncts(const ir::Kernel& kernel, ExprId id, std::vector<ExprId>& all) {
 }  // namespace
 
 void Lowerer::block(const std::vector<Stmt>& statements) {
-    for (const Stmt& s : statements) statement(s);
+    for (std::size_t i = 0; i < statements.size(); ++i) {
+        const bool is_pair = i + 1 < statements.size() && statements[i].kind == StmtKind::Store &&
+                             statements[i + 1].kind == StmtKind::Store;
+        if (is_pair && store_pair(statements[i], statements[i + 1])) {
+            ++i;
+        } else {
+            statement(statements[i]);
+        }
+    }
 }
 
 void Lowerer::statement(const Stmt& s) {

@@ -83,6 +83,8 @@ private:
     void accumulate(const ir::Stmt& s);
     void arg_reduce(const ir::Stmt& s);
     void store(const ir::Stmt& s);
+    bool store_pair(const ir::Stmt& even, const ir::Stmt& odd);
+    ValueId load_seconds(ir::BufferId buffer, ValueId offset, ValueId mask);
     void branch(const ir::Stmt& s);
     void alloc(const ir::Stmt& s);
     void loop(const ir::Stmt& s);
@@ -117,7 +119,10 @@ private:
 
     // Memory
     struct Place {
-        enum class Kind : std::uint8_t { Same, Neighbours, Spread } kind = Kind::Same;
+        /// One element for all lanes, neighbours, every second element, or anything.
+        enum class Kind : std::uint8_t { Same, Neighbours, Seconds, Spread } kind = Kind::Same;
+
+        /// Of lane 0, but of each lane if spread.
         Bundle offset;
     };
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);

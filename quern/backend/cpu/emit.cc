@@ -309,6 +309,14 @@ private:
         if (i.op == Op::Extract) {
             return LLVMBuildExtractElement(b_, a, LLVMConstInt(types_.i32(), i.bits, 0), "");
         }
+        if (i.op == Op::Shuffle) {
+            std::vector<LLVMValueRef> picks;
+            for (const std::uint16_t lane : f_.patterns[i.bits]) {
+                picks.push_back(LLVMConstInt(types_.i32(), lane, 0));
+            }
+            return LLVMBuildShuffleVector(b_, a, value(i.b),
+                                          LLVMConstVector(picks.data(), i.type.lanes), "");
+        }
         if (i.op == Op::Splat) {
             const LLVMTypeRef type = types_.value(i.type);
             const LLVMValueRef first = LLVMBuildInsertElement(b_, LLVMGetPoison(type), a,
