@@ -70,7 +70,7 @@ Device::Device(std::string_view id) : id_(resolve(id)) {}
 
 std::vector<DeviceInfo> devices() {
     std::vector<DeviceInfo> list;
-    if (!cpu::plugin_path().empty()) {
+    if (cpu::has(cpu::Simd::Scalar) && !cpu::plugin_path().empty()) {
         list.push_back({.id = "cpu",
                         .type = "cpu",
                         .name = std::string("LLVM, ") + cpu::to_string(cpu::chosen_simd()),

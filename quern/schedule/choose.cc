@@ -122,7 +122,6 @@ private:
         double sum = 0;
         for (const Stmt& s : block) {
             if (s.kind != StmtKind::For) {
-                std::vector<Stmt> one;
                 sum += cost(s.value, ir::kNone) + cost(s.index, ir::kNone) + 1;
                 sum += best(s.body, chosen) + best(s.otherwise, chosen);
                 continue;

@@ -37,27 +37,21 @@ struct Body {
     bool has_barrier = false;
 };
 
+void collect_loads(const ir::Kernel& kernel, ExprId id, Body& body) {
+    if (!exists(id)) return;
+    for (const ExprId node : ir::reachable(kernel, id)) {
+        const ir::Expr& e = kernel[node];
+        if (e.kind != ExprKind::Load) continue;
+        Index index;
+        for (int p = 0; p < e.count; ++p) index.push_back(kernel.index_of(e, p));
+        body.accesses.push_back({e.a, std::move(index), false});
+    }
+}
+
 void collect(const ir::Kernel& kernel, const std::vector<Stmt>& block, Body& body) {
     for (const Stmt& s : block) {
-        for (const ExprId id : {s.value, s.end, s.step, s.index}) {
-            if (!exists(id)) continue;
-            for (const ExprId node : ir::reachable(kernel, id)) {
-                const ir::Expr& e = kernel[node];
-                if (e.kind != ExprKind::Load) continue;
-                Index index;
-                for (int p = 0; p < e.count; ++p) index.push_back(kernel.index_of(e, p));
-                body.accesses.push_back({e.a, std::move(index), false});
-            }
-        }
-        for (const ExprId id : s.indices) {
-            for (const ExprId node : ir::reachable(kernel, id)) {
-                const ir::Expr& e = kernel[node];
-                if (e.kind != ExprKind::Load) continue;
-                Index index;
-                for (int p = 0; p < e.count; ++p) index.push_back(kernel.index_of(e, p));
-                body.accesses.push_back({e.a, std::move(index), false});
-            }
-        }
+        for (const ExprId id : {s.value, s.end, s.step, s.index}) collect_loads(kernel, id, body);
+        for (const ExprId id : s.indices) collect_loads(kernel, id, body);
         switch (s.kind) {
             case StmtKind::Let:
             case StmtKind::Var:

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "tests/cpu/compiled_run.h"
@@ -71,6 +73,31 @@ compute(x, idx) {
     for (std::size_t i = 0; i < idx.size(); ++i)
         idx[i] = i % 3 == 0 ? std::int64_t(1) << 40 : std::int64_t(i % 5);
     expect_agreement(Case(text, {uniform({5}, 1), Tensor::from({37}, idx)}));
+}
+
+TEST_F(Failures, AConditionOnAVarSaysNothingOfItsNextValue) {
+    const Kernel kernel(R"(
+compute(x, idx) {
+    @kernel custom
+    for i in 0..n:
+        var k = idx[i]
+        if k >= 0 and k < 5:
+            k = k + 1000000
+            out[i] = x[k]
+})");
+    const std::vector<Tensor> operands = {uniform({5}, 1),
+                                          Tensor::from({20}, std::vector<std::int64_t>(20, 3))};
+    const std::string message = message_of(kernel.on(Device("cpu")), operands);
+    EXPECT_NE(message.find("E0507"), std::string::npos) << message;
+}
+
+TEST(SimdLevel, IsTheOneThatTheEnvironmentNames) {
+    ::setenv("QUERN_CPU", "scalar", 1);
+    EXPECT_EQ(cpu::chosen_simd(), cpu::Simd::Scalar);
+    ::setenv("QUERN_CPU", "mmx", 1);
+    EXPECT_THROW(cpu::chosen_simd(), ValueError);
+    ::unsetenv("QUERN_CPU");
+    EXPECT_TRUE(cpu::has(cpu::chosen_simd()));
 }
 
 TEST_F(Failures, WhatTheDeviceDoesNotRunIsRefusedWithTheReason) {
