@@ -103,8 +103,11 @@ public:
 
     void run(Job& job, int threads) {
         {
-            const Lock lock(mutex_);
+            std::unique_lock lock(mutex_);
             start_helpers(threads - 1);
+            // A process that exits while a thread only begins trips what walks over threads then,
+            // as leak checkers do.
+            helper_begins_.wait(lock, [this] { return begun_ == helpers_; });
             jobs_.push_back(&job);
         }
         work_waits_.notify_all();
@@ -133,6 +136,8 @@ private:
 
     [[noreturn]] void help() {
         std::unique_lock lock(mutex_);
+        ++begun_;
+        helper_begins_.notify_all();
         for (;;) {
             Job* job = nullptr;
             work_waits_.wait(lock, [&] { return (job = claim()) != nullptr; });
@@ -157,8 +162,10 @@ private:
 
     std::mutex mutex_;
     std::condition_variable work_waits_;
+    std::condition_variable helper_begins_;
     std::vector<Job*> jobs_;
     int helpers_ = 0;
+    int begun_ = 0;
 };
 
 }  // namespace
