@@ -26,9 +26,9 @@ bench: setup build
 
 # Runs each libFuzzer target for FUZZ_SECONDS, two at a time.
 fuzz: setup
-	cmake --preset fuzz --log-level=WARNING > /dev/null
-	cmake --build --preset fuzz --parallel $(JOBS)
-	.ci/fuzz build/fuzz $(or $(FUZZ_SECONDS),60)
+	cmake --preset asan --log-level=WARNING > /dev/null
+	cmake --build --preset asan --target fuzz --parallel $(JOBS)
+	.ci/fuzz build/asan $(or $(FUZZ_SECONDS),60)
 
 setup:
 	@tools/setup.sh

@@ -24,6 +24,8 @@ if(QUERN_SANITIZE)
     if(QUERN_SANITIZE MATCHES "undefined")
         add_compile_options(-fno-sanitize-recover=all)
     endif()
+    # The code of tests and of the command runs once: it would be optimised for longer than it runs.
+    set(QUERN_BRIEF_OPTIONS -O0)
 endif()
 if(QUERN_FUZZ)
     if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -50,6 +52,28 @@ function(quern_compile_options target)
         # says where our own code does such a thing.
         target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
     endif()
+endfunction()
+
+# Precompiles the headers of other libraries that most sources include. FROM is a target compiled with
+# the same options, whose precompiled headers are taken, or the target itself, with more headers.
+function(quern_precompile target from)
+    if(NOT QUERN_PRECOMPILE)
+        return()
+    endif()
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+        # Else ccache would find no two alike.
+        target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+    else()
+        # Of std::string, where its code is not known to come from a system's header.
+        target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
+    endif()
+    if(NOT target STREQUAL from)
+        target_precompile_headers(${target} REUSE_FROM ${from})
+        return()
+    endif()
+    target_precompile_headers(${target} PRIVATE ${ARGN}
+        <algorithm> <cmath> <cstdint> <functional> <limits> <map> <memory> <optional> <set> <span>
+        <string> <string_view> <unordered_map> <utility> <vector>)
 endfunction()
 
 # Adds one program from one source file that may use the whole library.

@@ -25,6 +25,15 @@ using Entry = int(const std::uint64_t* words, void* const* buffers, std::int64_t
 constexpr double kWorthThreads = 65536;
 constexpr double kInner = 256;
 
+/// Compiled code has no type before it, which Clang's sanitizer of indirect calls would look for.
+#if defined(__clang__)
+__attribute__((no_sanitize("function")))
+#endif
+bool call(Entry* entry, const std::uint64_t* words, void* const* buffers, std::int64_t begin,
+          std::int64_t end, std::byte* scratch) {
+    return entry(words, buffers, begin, end, scratch) == 0;
+}
+
 /// Memory of a thread for the arrays of its lanes. Kept, since a launch should not allocate.
 std::byte* thread_scratch(std::size_t bytes) {
     thread_local std::shared_ptr<Storage> kept;
@@ -173,8 +182,8 @@ private:
         QUERN_CHECK(entry, "a function for each stage");
         return parallel_for(grid.points, grid.is_worth_threads ? threads_ : 1,
                             [&](std::int64_t begin, std::int64_t end) {
-                                return entry(words.data(), buffers_.data(), begin, end,
-                                             thread_scratch(local_ + Storage::kAlignment)) == 0;
+                                return call(entry, words.data(), buffers_.data(), begin, end,
+                                            thread_scratch(local_ + Storage::kAlignment));
                             });
     }
 

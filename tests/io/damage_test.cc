@@ -71,9 +71,9 @@ std::vector<Sample> samples() {
     return result;
 }
 
-/// A sanitizer takes ten times as long for each exception, so it sees each fifth case only; 5
-/// shares no factor with 8, so every bit of a byte is met.
-constexpr std::size_t kStep = QUERN_TEST_SANITIZED ? 13 : 1;
+/// A sanitizer takes ten times as long for each exception, so it sees each thirteenth case
+/// only; 13 shares no factor with 8, so every bit of a byte is met.
+constexpr std::size_t kStep = kSanitized ? 13 : 1;
 
 TEST(DamagedFiles, AreRefusedWhenCutAtAnyLength) {
     std::size_t cuts = 0;
@@ -106,7 +106,7 @@ TEST(DamagedFiles, LoadOrAreRefusedWithAnyBitOfAHeaderFlipped) {
         if (flips < 200'000 / kStep || refused < flips / 2)
             return "of " + std::to_string(flips) + " refused " + std::to_string(refused);
         // A sanitizer keeps what is freed.
-        const bool is_small = QUERN_TEST_SANITIZED || peak_memory() - before < (64 << 20);
+        const bool is_small = kSanitized || peak_memory() - before < (64 << 20);
         return std::string(is_small ? "well" : "used much memory");
     });
     EXPECT_EQ(result, "well");

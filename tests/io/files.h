@@ -19,18 +19,8 @@
 
 #include "quern/error.h"
 #include "quern/io.h"
+#include "tests/sanitized.h"
 #include "tests/tensor_test.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define QUERN_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define QUERN_TEST_SANITIZED 1
-#endif
-#endif
-#ifndef QUERN_TEST_SANITIZED
-#define QUERN_TEST_SANITIZED 0
-#endif
 
 namespace quern {
 
@@ -146,7 +136,7 @@ inline std::string in_child(rlim_t address_space, const std::function<std::strin
     const pid_t child = ::fork();
     if (child == 0) {
         const rlimit limit = {address_space, address_space};
-        if (!QUERN_TEST_SANITIZED) ::setrlimit(RLIMIT_AS, &limit);
+        if (!kSanitized) ::setrlimit(RLIMIT_AS, &limit);
         std::string result;
         try {
             result = action();

@@ -129,7 +129,7 @@ TEST(Npy, LeavesAFileAloneThatItCannotReplace) {
 }
 
 TEST(Npy, TakesNoMoreMemoryThanTwiceTheFile) {
-    if (QUERN_TEST_SANITIZED) GTEST_SKIP() << "a sanitizer takes memory of its own";
+    if (kSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
     const TemporaryFolder folder;
     const std::size_t size = 64 << 20;
     for (const bool fortran : {false, true}) {

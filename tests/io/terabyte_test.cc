@@ -85,7 +85,7 @@ std::string load_in_child(const std::string& path) {
         const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
         if (message.empty()) return "loaded";
         // A sanitizer takes its own time.
-        if (time.count() > (QUERN_TEST_SANITIZED ? 2 : 0.1)) return "slow: " + message;
+        if (time.count() > (kSanitized ? 2 : 0.1)) return "slow: " + message;
         if (peak_memory() - memory > (64 << 20)) return "large: " + message;
         return "refused";
     });
@@ -110,7 +110,7 @@ TEST(Terabytes, ThatAreReallyThereAsAHoleGiveAnError) {
     std::error_code error;
     std::filesystem::resize_file(path, 8 + json.size() + kTera, error);
     if (error) GTEST_SKIP() << "needs a file system with files of a terabyte: " << error.message();
-    if (QUERN_TEST_SANITIZED) GTEST_SKIP() << "a sanitizer needs its addresses";
+    if (kSanitized) GTEST_SKIP() << "a sanitizer needs its addresses";
     const std::string result = in_child(512 << 20, [&]() -> std::string {
         try {
             load(path);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "quern/ir/index.h"
+#include "tests/sanitized.h"
 
 // Random index expressions against their values: each is evaluated before and after by a definition
 // of its own, below. QUERN_INDEX_EXPRESSIONS sets how many.
@@ -17,11 +18,7 @@ using Int = std::int64_t;
 
 int total_expressions() {
     const char* text = std::getenv("QUERN_INDEX_EXPRESSIONS");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return text ? std::atoi(text) : 100'000;
-#else
-    return text ? std::atoi(text) : 1'000'000;
-#endif
+    return text ? std::atoi(text) : kSanitized ? 100'000 : 1'000'000;
 }
 
 /// The share of one test in the total.
