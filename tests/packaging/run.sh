@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs Quern, static and shared, moves the package to another folder, and builds and runs a
 # program with it in each way that users have: find_package, add_subdirectory and pkg-config, with
-# g++ and with Clang. Prints a table; the exit status is 1 if a row failed.
+# the compiler c++ and with Clang. Prints a table; the exit status is 1 if a row failed.
 # Usage: tests/packaging/run.sh BUILD_ROOT
 set -euo pipefail
 
@@ -22,7 +22,8 @@ if [ -z "$clang" ]; then
     exit 1
 fi
 
-# The flags of the preset `release`, so that ccache can answer with its objects.
+# The flags of the preset `release`, whose compiler is called c++ too, so that ccache can answer with
+# its objects.
 library_options=(
     -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG"
     -DQUERN_WERROR=ON --log-level=WARNING --no-warn-unused-cli
@@ -48,7 +49,7 @@ install_package() { # LINKAGE
     local shared=OFF build=$work/build-$1 prefix=$work/staged-$1
     [ "$1" = shared ] && shared=ON
     rm -rf "$prefix" "${work:?}/prefix-$1" &&
-        cmake -S "$root" -B "$build" "${library_options[@]}" -DCMAKE_CXX_COMPILER=g++ \
+        cmake -S "$root" -B "$build" "${library_options[@]}" -DCMAKE_CXX_COMPILER=c++ \
             -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_PREFIX="$prefix" \
             -DQUERN_TESTS=OFF -DQUERN_BENCH=OFF &&
         cmake --build "$build" &&
@@ -74,8 +75,8 @@ by_add_subdirectory() { # LINKAGE COMPILER
     local shared=OFF options=()
     [ "$1" = shared ] && shared=ON
     command -v ccache > /dev/null && options=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-    # Objects of g++ -O2 are in the cache; others are made faster.
-    [ "$2" = g++ ] || options+=("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG")
+    # Objects of c++ -O2 are in the cache; others are made faster.
+    [ "$2" = c++ ] || options+=("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG")
     build_and_run "$work/add_subdirectory-$1-$2" -DCMAKE_CXX_COMPILER="$2" "${options[@]}" \
         -DBUILD_SHARED_LIBS=$shared -DQUERN_SOURCE="$root"
 }
@@ -112,13 +113,13 @@ done
 if [ "$failures" -eq 0 ]; then
     for linkage in static shared; do
         row "command quern, $linkage" command_runs $linkage
-        for compiler in g++ "$clang"; do
+        for compiler in c++ "$clang"; do
             row "find_package, $linkage, $compiler" by_find_package $linkage "$compiler"
             row "pkg-config, $linkage, $compiler" by_pkg_config $linkage "$compiler"
             row "add_subdirectory, $linkage, $compiler" by_add_subdirectory $linkage "$compiler"
         done
     done
-    for compiler in g++ "$clang"; do
+    for compiler in c++ "$clang"; do
         row "headers stand alone, $compiler" headers_stand_alone "$compiler"
     done
 fi
