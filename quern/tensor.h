@@ -47,6 +47,10 @@ public:
     /// Throws ShapeError if the shape is not valid, OutOfMemory if there is no room.
     explicit Tensor(Shape shape, DType dtype = DType::Float32, const Device& device = Device());
 
+    /// As the constructor, with elements that are not set: each must be written before it is read.
+    /// With QUERN_FILL=nan in the environment every bit is 1, NaN in a float.
+    static Tensor empty(Shape shape, DType dtype = DType::Float32, const Device& device = Device());
+
     /// Copies `values` in row-major order. T is bool, a standard integer, float or double.
     /// Throws ShapeError if their number is not that of the shape.
     template <class T>

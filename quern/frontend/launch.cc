@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "quern/frontend/prepare.h"
+#include "quern/ir/coverage.h"
 #include "quern/ir/verify.h"
 #include "quern/runtime/device_options.h"
 #include "quern/support/check.h"
@@ -83,6 +84,19 @@ interpret::ScalarValue scalar_value(const Number& number) {
     if (const auto* i = std::get_if<std::int64_t>(&number)) return {*i, static_cast<double>(*i)};
     if (const auto* b = std::get_if<bool>(&number)) return {*b, double(*b)};
     return {0, std::get<double>(number)};
+}
+
+/// Memory for the result, cleared unless compiled code writes all of it.
+Tensor result_for(const ir::Kernel& kernel, const semantics::Binding& binding,
+                  std::span<const Shape> shapes, const Device& device) {
+    const ir::Buffer& out = kernel.buffers[kernel.output()];
+    ir::Environment environment;
+    environment.dims = binding.dims;
+    environment.shapes = shapes;
+    if (device.id() == "cpu" && ir::writes_all(kernel, binding.output, environment)) {
+        return Tensor::empty(binding.output, out.dtype, device);
+    }
+    return Tensor(binding.output, out.dtype, device);
 }
 
 /// False if the kernel failed, with the output cleared again.
@@ -194,7 +208,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
                          kernel.buffers[i].flat ? row_major(shapes[i]) : t.strides()});
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
-    Tensor result(binding.output, out.dtype, options.device);
+    Tensor result = result_for(kernel, binding, shapes, options.device);
     const interpret::View output{result.data(), out.dtype, binding.output,
                                  row_major(binding.output)};
     std::vector<interpret::ScalarValue> scalars;

@@ -1,8 +1,21 @@
 #include "quern/runtime/storage.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "quern/support/memory.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define QUERN_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define QUERN_ASAN
+#endif
+#endif
+#ifdef QUERN_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace quern {
 namespace {
@@ -10,9 +23,29 @@ namespace {
 /// No process addresses more; asking an allocator for it can end the program under sanitizers.
 constexpr std::uint64_t kAddressable = std::uint64_t{1} << 47;
 
+#ifdef QUERN_ASAN
+/// Memory of the pool that belongs to no tensor is as forbidden as freed memory.
+void forbid(const std::byte* data, std::size_t bytes) { __asan_poison_memory_region(data, bytes); }
+void permit(const std::byte* data, std::size_t bytes) {
+    __asan_unpoison_memory_region(data, bytes);
+}
+#else
+void forbid(const std::byte*, std::size_t) {}
+void permit(const std::byte*, std::size_t) {}
+#endif
+
+bool fills_with_nan() {
+    static const bool value = [] {
+        const char* text = std::getenv("QUERN_FILL");
+        return text && std::string_view(text) == "nan";
+    }();
+    return value;
+}
+
 }  // namespace
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
+    if (bytes >= kPooled) return from_pool(bytes, fill);
     // calloc takes untouched zero pages from the system where aligned_alloc would have to be
     // cleared, so the alignment is made by hand.
     void* owned = nullptr;
@@ -28,7 +61,21 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
     void* data = owned;
     std::align(kAlignment, bytes, data, space);
     std::shared_ptr<Storage> storage(new Storage(data));
+    if (fill == Fill::None && fills_with_nan()) std::memset(data, 0xFF, bytes);
     storage->owned_ = block.release();
+    return storage;
+}
+
+std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
+    const auto give_back = [](Pool::Block* block) { host_pool().free(block); };
+    std::unique_ptr<Pool::Block, decltype(give_back)> block(
+        bytes < kAddressable ? host_pool().allocate(bytes) : nullptr, give_back);
+    if (!block) raise_out_of_memory("tensor", bytes);
+    std::shared_ptr<Storage> storage(new Storage(block->data()));
+    permit(block->data(), bytes);
+    if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);
+    if (fill == Fill::None && fills_with_nan()) std::memset(block->data(), 0xFF, bytes);
+    storage->block_ = block.release();
     return storage;
 }
 
@@ -38,6 +85,10 @@ std::shared_ptr<Storage> Storage::adopt(void* data) {
 
 Storage::~Storage() {
     std::free(owned_);
+    if (block_) {
+        forbid(block_->data(), block_->size());
+        host_pool().free(block_);
+    }
     if (release_) release_();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "quern/runtime/pool.h"
 #include "quern/tensor.h"
 
 namespace quern {
@@ -13,11 +14,14 @@ namespace quern {
 class Storage {
 public:
     static constexpr std::size_t kAlignment = 64;
+    static constexpr std::size_t kPooled = 64 << 10;
 
     enum class Fill : std::uint8_t { Zero, None };
 
     /// Allocates at least `bytes` bytes at an address that is a multiple of kAlignment; the address
-    /// is not null even for no bytes. Throws OutOfMemory naming `bytes`.
+    /// is not null even for no bytes. From kPooled bytes on the memory is of host_pool(). What
+    /// Fill::None leaves is of bits 1, NaN in every float, if QUERN_FILL is "nan". Throws
+    /// OutOfMemory naming `bytes`.
     static std::shared_ptr<Storage> allocate(std::size_t bytes, Fill fill);
 
     /// Keeps `data`, which belongs to the program.
@@ -33,13 +37,16 @@ public:
     std::byte* data() const noexcept { return data_; }
 
 private:
+    static std::shared_ptr<Storage> from_pool(std::size_t bytes, Fill fill);
+
     explicit Storage(void* data) : data_(static_cast<std::byte*>(data)) {}
 
     std::byte* data_;
     std::function<void()> release_;
 
-    /// What std::free gets, null for adopted memory.
+    /// One of them at most: what std::free and what host_pool() gets back.
     void* owned_ = nullptr;
+    Pool::Block* block_ = nullptr;
 };
 
 }  // namespace quern

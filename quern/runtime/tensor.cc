@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::int64_t kMaxReach = std::int64_t{1} << 59;
 
-std::shared_ptr<Storage> zeros(const Shape& shape, DType dtype) {
+std::shared_ptr<Storage> storage_for(const Shape& shape, DType dtype, Storage::Fill fill) {
     const auto count = static_cast<std::size_t>(element_count(shape));
-    return Storage::allocate(count * size_of(dtype), Storage::Fill::Zero);
+    return Storage::allocate(count * size_of(dtype), fill);
 }
 
 bool stays_in_reach(const Shape& shape, const std::vector<std::int64_t>& strides) {
@@ -31,9 +31,16 @@ Tensor::Tensor() : Tensor(Shape{}) {}
 
 Tensor::Tensor(Shape shape, DType dtype, const Device& device)
     : Tensor(or_out_of_memory("tensor", [&] {
-          auto storage = zeros(shape, dtype);
+          auto storage = storage_for(shape, dtype, Storage::Fill::Zero);
           return Tensor(std::move(shape), dtype, device, std::move(storage));
       })) {}
+
+Tensor Tensor::empty(Shape shape, DType dtype, const Device& device) {
+    return or_out_of_memory("tensor", [&] {
+        auto storage = storage_for(shape, dtype, Storage::Fill::None);
+        return Tensor(std::move(shape), dtype, device, std::move(storage));
+    });
+}
 
 Tensor::Tensor(Shape shape, DType dtype, const Device& device, std::shared_ptr<Storage> storage)
     : shape_(std::move(shape)),

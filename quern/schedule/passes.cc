@@ -54,13 +54,6 @@ void inline_lets(ir::Kernel& kernel, Block& block) {
     }
 }
 
-ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {
-    const ExprId span = kernel.binary(BinaryOp::Sub, loop.end, loop.value);
-    if (!exists(loop.step) || kernel.is_constant(loop.step, 1)) return span;
-    const ExprId last = kernel.binary(BinaryOp::Sub, loop.step, kernel.integer(1));
-    return kernel.binary(BinaryOp::FloorDiv, kernel.binary(BinaryOp::Add, span, last), loop.step);
-}
-
 /// A var of its own for each var that a loop reduces, and an array with an element for each of
 /// `count` partial results.
 class Partials {
@@ -275,6 +268,13 @@ void mark(ir::Kernel& kernel, Stmt& s) {
 }
 
 }  // namespace
+
+ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {
+    const ExprId span = kernel.binary(BinaryOp::Sub, loop.end, loop.value);
+    if (!exists(loop.step) || kernel.is_constant(loop.step, 1)) return span;
+    const ExprId last = kernel.binary(BinaryOp::Sub, loop.step, kernel.integer(1));
+    return kernel.binary(BinaryOp::FloorDiv, kernel.binary(BinaryOp::Add, span, last), loop.step);
+}
 
 ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis) {
     const ExprId extent = kernel.extent(operand, axis);

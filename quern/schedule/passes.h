@@ -35,6 +35,16 @@ void split_long_reductions(ir::Kernel& kernel, const ir::Facts& facts, bool insi
 /// Numerics: exact, an inner loop's result is one contribution.
 void spread_nested_reductions(ir::Kernel& kernel);
 
+/// for i in 0..n { best, at = the better of (best, at) and (f(i), g(i)) } ->
+/// for c in 0..(n + 4095) / 4096 { m = the extreme f of chunk c; p = the least i of it with f(i) =
+/// m; best, at = the better of (best, at) and (f(p), g(p)) } so that both loops over i reduce.
+/// Outside of all parallel loops the chunks are parallel, and what they found goes through arrays.
+/// Numerics: exact.
+void chunk_arg_reductions(ir::Kernel& kernel);
+
+/// The number of iterations of a loop whose end is not below its begin.
+ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);
+
 /// Loops outside of all parallel ones whose iterations are independent become parallel.
 /// Numerics: exact.
 void mark_parallel(ir::Kernel& kernel);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quern/frontend/prepare.h"
+#include "quern/ir/coverage.h"
 #include "quern/runtime/compiled.h"
 
 namespace quern::cpu_test {
@@ -68,7 +69,7 @@ public:
 
     /// None if the launch fails.
     std::optional<Tensor> interpreted() const {
-        Tensor result = output();
+        Tensor result(binding_.output, out().dtype, Device("interpreter"));
         const auto failure = prepared_->program.run(binding_.dims, scalars_, views_, view(result));
         if (failure) return std::nullopt;
         return result;
@@ -84,8 +85,21 @@ public:
         return compiled(CompiledKernel(kernel(), facts(), numerics, simd), threads);
     }
 
-    /// Memory for the result, zero-filled.
-    Tensor output() const { return Tensor(binding_.output, out().dtype, Device("interpreter")); }
+    /// Memory for the result: zeros, unless each element is written, then bits that are 1.
+    Tensor output() const {
+        Tensor result(binding_.output, out().dtype, Device("interpreter"));
+        if (result.bytes() > 0 && is_written_whole()) {
+            std::memset(result.data(), 0xFF, result.bytes());
+        }
+        return result;
+    }
+
+    bool is_written_whole() const {
+        ir::Environment environment;
+        environment.dims = binding_.dims;
+        environment.shapes = shapes_;
+        return ir::writes_all(kernel(), binding_.output, environment);
+    }
 
     /// False if the launch fails.
     bool run(const CompiledKernel& kernel, Tensor& result, int threads) const {
