@@ -50,13 +50,15 @@ library() {
     echo "libquern.so, stripped: $(stat -c %s "$scratch/library.so") bytes (target: at most 3,000,000)"
 }
 
+# A program that misses a target ends with an error; the others run all the same.
 section() { # TITLE COMMAND...
     echo
     echo "## $1"
     echo
     echo '```'
+    local title=$1
     shift
-    "$@"
+    "$@" || echo "$title" >> "$scratch/missed"
     echo '```'
 }
 
@@ -72,9 +74,15 @@ cmake --build "$shared" > /dev/null
     echo "machines at hand are shared, so compare ratios and least values."
     section "Machine" machine
     section "Checking a text at run time (targets: K14 at most 0.2 ms, 1 MB under 1 s)" "$build/bin/bench_check_time"
-    section "QUERN_KERNEL (targets: median at most 50 ms, K14 at most 120 ms)" python3 "$here/compile_time.py" --repeat 2
+    section "QUERN_KERNEL (targets: median at most 50 ms, K14 at most 120 ms)" python3 "$here/compile_time.py"
     section "A hello program (target: under 1 s)" hello
     section "The interpreter (target: 20 million loop steps a second on a core, times the cores)" "$build/bin/bench_interpreter"
     section "The device cpu (targets: of the bound 90 % where it is memory, 25 % where it is arithmetic; 1.85x with two threads; 14 over 13: 5x)" "$build/bin/bench_cpu"
+    section "Launching, loading and compiling (targets: launch 2 us, from the disk 1 ms, compiling element-wise 15 ms and 14 60 ms, our passes 0.5 ms and 3 ms)" "$build/bin/bench_launch"
     section "Size of the library" library "$(find "$shared" -name 'libquern.so.*.*' | head -n 1)"
 } | tee "$results"
+if [ -e "$scratch/missed" ]; then
+    echo "missed:"
+    cat "$scratch/missed"
+    exit 1
+fi

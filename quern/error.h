@@ -25,7 +25,8 @@ struct FixIt {
 struct Diagnostic {
     Severity severity = Severity::Error;
 
-    /// Stable: "E0411". docs/errors/<code>.md explains it.
+    /// Stable: "E0411". docs/errors/<code>.md explains it. Empty for a warning about something else
+    /// than a text.
     std::string code;
     std::string message;
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "quern/frontend/launch.h"
+#include "quern/frontend/launch_record.h"
 #include "quern/frontend/placement.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"
@@ -25,6 +26,10 @@ struct Kernel::Body {
     std::vector<semantics::Piped> then;
     std::set<std::string, std::less<>> names;
     bool pedantic = false;
+
+    frontend::LaunchKey key(const Device& device) const;
+    Tensor launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
+                  std::span<const Argument> arguments, const Device& device) const;
 
     frontend::LaunchOptions options_on(const Device& device) const {
         frontend::LaunchOptions options;
@@ -130,23 +135,54 @@ std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const Kernel
 Kernel::Kernel(std::string text, const KernelOptions& options)
     : body_(or_out_of_memory("kernel", [&] { return parse(std::move(text), options); })) {}
 
+frontend::LaunchKey Kernel::Body::key(const Device& device) const {
+    // What is piped is part of the text.
+    return frontend::LaunchKey(*source, compute, device, pedantic);
+}
+
+Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
+                            std::span<const Argument> arguments, const Device& device) const {
+    const frontend::LaunchOptions options = options_on(device);
+    return frontend::launch(key, *source, compute, operand_list,
+                            arguments_of(arguments, names, operands), options);
+}
+
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
-        const frontend::LaunchOptions options = body_->options_on(device_);
-        return frontend::launch(*body_->source, body_->compute, operands,
-                                arguments_of(arguments, body_->names, body_->operands), options);
+        frontend::LaunchKey key = body_->key(device_);
+        frontend::ShortList<const Tensor*> pointers;
+        for (const Tensor& operand : operands) {
+            key.add(operand);
+            pointers.push_back(&operand);
+        }
+        for (const Argument& argument : arguments) key.add(argument.name, argument.value);
+        auto result = frontend::launch_again(key, pointers);
+        return result ? std::move(*result) : body_->launch(key, operands, arguments, device_);
     });
 }
 
 Tensor Kernel::call(std::span<const Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
+        frontend::LaunchKey key = body_->key(device_);
+        frontend::ShortList<const Tensor*> pointers;
+        for (const Input& input : inputs) {
+            if (input.tensor == nullptr) continue;
+            key.add(*input.tensor);
+            pointers.push_back(input.tensor);
+        }
+        for (const Input& input : inputs) {
+            if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);
+        }
+        if (auto result = frontend::launch_again(key, pointers)) {
+            return std::move(*result);
+        }
         std::vector<Tensor> operands;
         std::vector<Argument> arguments;
         for (const Input& input : inputs) {
             if (input.tensor != nullptr) operands.push_back(*input.tensor);
             if (input.argument != nullptr) arguments.push_back(*input.argument);
         }
-        return run(operands, arguments);
+        return body_->launch(key, operands, arguments, device_);
     });
 }
 

@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <cstdint>
 #include <list>
 #include <mutex>
 #include <unordered_map>
 
+#include "quern/frontend/launch_record.h"
 #include "quern/frontend/prepare.h"
 #include "quern/ir/coverage.h"
 #include "quern/ir/verify.h"
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/disk_cache.h"
+#include "quern/runtime/kernel_cache.h"
 #include "quern/support/check.h"
 
 namespace quern::frontend {
@@ -86,35 +89,21 @@ interpret::ScalarValue scalar_value(const Number& number) {
     return {0, std::get<double>(number)};
 }
 
-/// Memory for the result, cleared unless compiled code writes all of it.
-Tensor result_for(const ir::Kernel& kernel, const semantics::Binding& binding,
-                  std::span<const Shape> shapes, const Device& device) {
-    const ir::Buffer& out = kernel.buffers[kernel.output()];
-    ir::Environment environment;
-    environment.dims = binding.dims;
-    environment.shapes = shapes;
-    if (device.id() == "cpu" && ir::writes_all(kernel, binding.output, environment)) {
-        return Tensor::empty(binding.output, out.dtype, device);
-    }
-    return Tensor(binding.output, out.dtype, device);
-}
-
-/// False if the kernel failed, with the output cleared again.
-bool run_compiled(const Prepared& prepared, std::span<const std::int64_t> dims,
-                  std::span<const interpret::ScalarValue> scalars,
-                  std::span<const interpret::View> operands, const interpret::View& output) {
+/// The code for a launch like this.
+std::shared_ptr<const CompiledKernel> code_for(const Prepared& prepared,
+                                               std::span<const std::int64_t> dims,
+                                               std::span<const interpret::View> operands,
+                                               const interpret::View& output) {
     const ir::Kernel& kernel = prepared.lowered.kernel;
+    // Vectors of today's processors load from any address alike, so that code for one may run at
+    // another.
     std::vector<ir::OperandView> views;
+    const void* const anywhere = reinterpret_cast<const void*>(std::uintptr_t{1});
     for (const interpret::View& v : operands) {
-        views.push_back({v.data, v.dtype, v.shape, v.strides});
+        views.push_back({anywhere, v.dtype, v.shape, v.strides});
     }
-    views.push_back({output.data, output.dtype, output.shape, output.strides});
-    const auto compiled = prepared.compiled->find(kernel, ir::facts_of(kernel, dims, views));
-    if (compiled->run(dims, scalars, operands, output, interpreter_threads())) return true;
-    std::size_t bytes = size_of(output.dtype);
-    for (const std::int64_t extent : output.shape) bytes *= std::size_t(extent);
-    std::memset(output.data, 0, bytes);
-    return false;
+    views.push_back({anywhere, output.dtype, output.shape, output.strides});
+    return prepared.compiled->find(kernel, ir::facts_of(kernel, dims, views));
 }
 
 }  // namespace
@@ -128,8 +117,8 @@ std::shared_ptr<const CompiledKernel> CompiledKernels::find(const ir::Kernel& ke
     for (const auto& compiled : kernels_) {
         if (ir::holds(compiled->facts(), facts)) return compiled;
     }
-    kernels_.push_back(std::make_shared<const CompiledKernel>(
-        kernel, facts, schedule::Numerics::Strict, cpu::chosen_simd()));
+    kernels_.push_back(load_or_compile(kernel, facts, schedule::Numerics::Strict,
+                                       cpu::chosen_simd(), DiskCache::of_process()));
     return kernels_.back();
 }
 
@@ -189,8 +178,33 @@ semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& pre
     return std::move(*binding);
 }
 
+bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
+                std::span<const Shape> shapes) {
+    ir::Environment environment;
+    environment.dims = binding.dims;
+    environment.shapes = shapes;
+    return ir::writes_all(prepared.lowered.kernel, binding.output, environment);
+}
+
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments, const LaunchOptions& options) {
+    LaunchKey key(source, compute, options.device, options.pedantic);
+    ShortList<const Tensor*> pointers;
+    for (const Tensor& operand : operands) {
+        key.add(operand);
+        pointers.push_back(&operand);
+    }
+    for (const auto& [name, number] : arguments) key.add(name, number);
+    for (const semantics::Piped& function : options.then) key.add(function);
+    if (auto result = launch_again(key, pointers)) {
+        return std::move(*result);
+    }
+    return launch(key, source, compute, operands, arguments, options);
+}
+
+Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId compute,
+              std::span<const Tensor> operands, const Arguments& arguments,
+              const LaunchOptions& options) {
     std::vector<OperandInfo> infos;
     for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
     const auto prepared = prepare(source, compute, infos, arguments, options);
@@ -200,28 +214,46 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
 
     std::vector<Tensor> kept;
     std::vector<interpret::View> views;
+    std::vector<void*> addresses;
+    bool are_as_given = true;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         // Row-major positions need row-major elements.
-        kept.push_back(kernel.buffers[i].flat ? operands[i].contiguous() : operands[i]);
+        const bool flat = kernel.buffers[i].flat;
+        are_as_given = are_as_given && (!flat || operands[i].is_contiguous());
+        kept.push_back(flat ? operands[i].contiguous() : operands[i]);
         Tensor& t = kept.back();
-        views.push_back({t.data(), t.dtype(), shapes[i],
-                         kernel.buffers[i].flat ? row_major(shapes[i]) : t.strides()});
+        views.push_back(
+            {t.data(), t.dtype(), shapes[i], flat ? row_major(shapes[i]) : t.strides()});
+        addresses.push_back(t.data());
     }
-    const ir::Buffer& out = kernel.buffers[kernel.output()];
-    Tensor result = result_for(kernel, binding, shapes, options.device);
-    const interpret::View output{result.data(), out.dtype, binding.output,
-                                 row_major(binding.output)};
     std::vector<interpret::ScalarValue> scalars;
     for (const ir::Scalar& s : kernel.scalars) {
         const auto it = arguments.find(s.name);
         scalars.push_back(it == arguments.end() ? interpret::ScalarValue{}
                                                 : scalar_value(it->second));
     }
-    if (options.device.id() == "cpu" &&
-        run_compiled(*prepared, binding.dims, scalars, views, output)) {
-        return out.flat ? result.reshape(operands[0].shape()) : result;
+    const ir::Buffer& out = kernel.buffers[kernel.output()];
+    const Shape shape = out.flat ? operands[0].shape() : binding.output;
+    interpret::View output{nullptr, out.dtype, binding.output, row_major(binding.output)};
+    if (options.device.id() == "cpu") {
+        LaunchRecord record{.kernel = code_for(*prepared, binding.dims, views, output),
+                            .launch = {},
+                            .shape = shape,
+                            .dtype = out.dtype,
+                            .device = options.device,
+                            .is_cleared = !writes_all(*prepared, binding, shapes)};
+        record.launch =
+            record.kernel->ready(binding.dims, scalars, views, output, interpreter_threads());
+        Tensor result = new_result(record);
+        addresses.push_back(result.data());
+        if (record.kernel->run(record.launch, addresses)) {
+            if (are_as_given) remember(key, std::move(record));
+            return result;
+        }
     }
     // The interpreter runs what was asked of it, and says where and why compiled code failed.
+    Tensor result(shape, out.dtype, options.device);
+    output.data = result.data();
     const auto failure =
         prepared->program.run(binding.dims, scalars, views, output,
                               {.threads = interpreter_threads(), .progress = options.progress});
@@ -234,7 +266,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
         diagnostics.add(failure->code, failure->span, std::move(message));
         diagnostics.raise();
     }
-    return out.flat ? result.reshape(operands[0].shape()) : result;
+    return result;
 }
 
 }  // namespace quern::frontend

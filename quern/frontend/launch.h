@@ -37,6 +37,12 @@ struct LaunchOptions {
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments = {}, const LaunchOptions& options = {});
 
+/// The same where `key` already holds everything of these.
+class LaunchKey;
+Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId compute,
+              std::span<const Tensor> operands, const Arguments& arguments,
+              const LaunchOptions& options);
+
 /// What is known of an operand without its elements.
 struct OperandInfo {
     DType dtype = DType::Float32;

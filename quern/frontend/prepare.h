@@ -46,6 +46,10 @@ std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId
 std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prepared,
                                 std::span<const OperandInfo> operands);
 
+/// True if compiled code writes every element of the output: then it need not be cleared.
+bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
+                std::span<const Shape> shapes);
+
 /// Binds, or throws KernelError.
 semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& prepared,
                                  std::span<const Shape> shapes);

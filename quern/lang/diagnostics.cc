@@ -197,7 +197,9 @@ std::string to_string(const Diagnostic& diagnostic) {
         text += fmt::format("{}:{}:", diagnostic.line, diagnostic.column);
     }
     if (!text.empty()) text += ' ';
-    text += fmt::format("{}[{}]: {}", severity, diagnostic.code, diagnostic.message);
+    text += severity;
+    if (!diagnostic.code.empty()) text += fmt::format("[{}]", diagnostic.code);
+    text += fmt::format(": {}", diagnostic.message);
     if (diagnostic.line > 0) {
         // Tabs are kept, so that the caret stands under its character whatever their width.
         const auto column = static_cast<std::size_t>(std::max(diagnostic.column - 1, 0));

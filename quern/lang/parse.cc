@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <new>
 #include <type_traits>
 
@@ -85,6 +86,8 @@ std::shared_ptr<const Source> parse(std::string text, const ParseOptions& option
     source->file = options.file;
     source->first_line = options.first_line;
     source->stands_for = options.stands_for;
+    static std::atomic<std::uint64_t> serials{0};
+    source->serial = ++serials;
     source->nodes.assign(buffers.nodes.data(), buffers.nodes.data() + parsed.node_count);
     source->root = parsed.root;
     for (int i = 0; i < issues.count; ++i) describe(issues.list[i], source->tree(), diagnostics);

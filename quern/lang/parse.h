@@ -25,6 +25,9 @@ struct Source {
     /// diagnostics are shown.
     std::optional<Diagnostic> stands_for;
 
+    /// No other parse of this process has it.
+    std::uint64_t serial = 0;
+
     Tree tree() const { return {text, nodes.data(), std::uint32_t(nodes.size()), root}; }
 };
 

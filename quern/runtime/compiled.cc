@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <new>
+#include <utility>
 
 #include "quern/error.h"
 #include "quern/ir/index.h"
@@ -25,24 +24,45 @@ using Entry = int(const std::uint64_t* words, void* const* buffers, std::int64_t
 constexpr double kWorthThreads = 65536;
 constexpr double kInner = 256;
 
+/// Arrays that stages share are kept by the launching thread up to this size.
+constexpr std::size_t kKept = 64 << 10;
+
 /// Compiled code has no type before it, which Clang's sanitizer of indirect calls would look for.
 #if defined(__clang__)
 __attribute__((no_sanitize("function")))
 #endif
-bool call(Entry* entry, const std::uint64_t* words, void* const* buffers, std::int64_t begin,
-          std::int64_t end, std::byte* scratch) {
+bool call(const void* address, const std::uint64_t* words, void* const* buffers,
+          std::int64_t begin, std::int64_t end, std::byte* scratch) {
+    auto* entry = reinterpret_cast<Entry*>(const_cast<void*>(address));
     return entry(words, buffers, begin, end, scratch) == 0;
 }
 
-/// Memory of a thread for the arrays of its lanes. Kept, since a launch should not allocate.
-std::byte* thread_scratch(std::size_t bytes) {
-    thread_local std::shared_ptr<Storage> kept;
-    thread_local std::size_t size = 0;
-    if (!kept || size < bytes) {
-        kept = Storage::allocate(bytes, Storage::Fill::None);
-        size = bytes;
+/// Memory that a thread keeps from launch to launch, since a launch should not allocate.
+class Kept {
+public:
+    std::byte* at_least(std::size_t bytes) {
+        if (!storage_ || size_ < bytes) {
+            storage_ = Storage::allocate(bytes, Storage::Fill::None);
+            size_ = bytes;
+        }
+        return storage_->data();
     }
-    return kept->data();
+
+private:
+    std::shared_ptr<Storage> storage_;
+    std::size_t size_ = 0;
+};
+
+/// For the arrays of its lanes.
+std::byte* thread_scratch(std::size_t bytes) {
+    thread_local Kept kept;
+    return kept.at_least(bytes);
+}
+
+/// For the small arrays that stages of a launch share.
+std::byte* launch_scratch(std::size_t bytes) {
+    thread_local Kept kept;
+    return kept.at_least(bytes);
 }
 
 std::uint64_t word_of(const interpret::ScalarValue& value, DType dtype) {
@@ -58,17 +78,15 @@ std::uint64_t word_of(const interpret::ScalarValue& value, DType dtype) {
     return word;
 }
 
-}  // namespace
-
-/// One run.
-class CompiledKernel::Launch {
+/// Works out one launch.
+class Preparation {
 public:
-    Launch(const CompiledKernel& kernel, std::span<const std::int64_t> dims,
-           std::span<const interpret::ScalarValue> scalars,
-           std::span<const interpret::View> operands, const interpret::View& output, int threads)
-        : plan_(kernel.plan_),
-          code_(*kernel.code_),
-          dims_(dims),
+    Preparation(const KernelImage& image, std::span<const DType> scalar_dtypes,
+                std::span<const std::int64_t> dims, std::span<const interpret::ScalarValue> scalars,
+                std::span<const interpret::View> operands, const interpret::View& output,
+                int threads)
+        : image_(image),
+          scalar_dtypes_(scalar_dtypes),
           scalars_(scalars),
           operands_(operands),
           output_(output),
@@ -76,29 +94,32 @@ public:
         for (const interpret::View& view : operands) shapes_.push_back(view.shape);
         environment_.dims = dims;
         environment_.shapes = shapes_;
-        buffers_.resize(plan_.kernel.buffers.size() + plan_.shared.size(), nullptr);
-        for (std::size_t i = 0; i < operands.size(); ++i) buffers_[i] = operands[i].data;
-        buffers_[plan_.kernel.output()] = output.data;
-        for (const schedule::Scratch& s : plan_.shared) {
-            shared_.push_back(Storage::allocate(bytes_of(s), Storage::Fill::None));
-            buffers_[s.buffer] = shared_.back()->data();
-        }
-        for (const schedule::Scratch& s : plan_.local) local_ += bytes_of(s);
     }
 
-    bool run() {
-        for (const schedule::Stage& stage : plan_.stages) {
-            if (!run(stage)) return false;
+    ReadyLaunch run(std::span<const void* const> entries) const {
+        ReadyLaunch launch;
+        for (std::size_t i = 0; i < image_.stages.size(); ++i) {
+            const KernelImage::Stage& stage = image_.stages[i];
+            const Grid grid = grid_of(stage);
+            ReadyLaunch::Stage& ready = launch.stages.emplace_back();
+            ready.entry = entries[i];
+            for (const lir::Parameter& p : stage.parameters) ready.words.push_back(word(p, grid));
+            ready.points = grid.points;
+            ready.threads = grid.is_worth_threads ? threads_ : 1;
         }
-        return true;
+        for (const KernelImage::Shared& s : image_.shared) {
+            launch.shared.push_back(bytes_of(s.array));
+        }
+        for (const KernelImage::Array& a : image_.local) launch.local += bytes_of(a);
+        return launch;
     }
 
 private:
     /// Rounded up to the alignment of arrays.
-    std::size_t bytes_of(const schedule::Scratch& scratch) const {
-        std::size_t bytes = size_of(scratch.dtype);
-        for (const ir::ExprId extent : scratch.shape) {
-            const auto value = ir::evaluate(plan_.kernel, extent, environment_);
+    std::size_t bytes_of(const KernelImage::Array& array) const {
+        std::size_t bytes = size_of(array.dtype);
+        for (const ir::ExprId extent : array.shape) {
+            const auto value = ir::evaluate(image_.numbers, extent, environment_);
             if (!value) {
                 raise(
                     DeviceError("[cpu] E0600: an array whose size is known only inside of a "
@@ -118,12 +139,12 @@ private:
         bool is_worth_threads = false;
     };
 
-    Grid grid_of(const schedule::Stage& stage) const {
+    Grid grid_of(const KernelImage::Stage& stage) const {
         Grid grid;
         std::vector<std::int64_t> trips;
         double iterations = 1;
-        for (const schedule::GridAxis& axis : stage.grid) {
-            const auto count = ir::evaluate(plan_.kernel, axis.trips, environment_);
+        for (const KernelImage::Axis& axis : stage.grid) {
+            const auto count = ir::evaluate(image_.numbers, axis.trips, environment_);
             QUERN_CHECK(count, "trips that dims and extents decide");
             trips.push_back(std::max<std::int64_t>(*count, 0));
             grid.blocks.push_back(axis.multiple);
@@ -157,7 +178,7 @@ private:
     std::uint64_t word(const lir::Parameter& p, const Grid& grid) const {
         switch (p.kind) {
             case lir::ParameterKind::Dim:
-                return std::uint64_t(dims_[p.a]);
+                return std::uint64_t(environment_.dims[p.a]);
             case lir::ParameterKind::Extent:
                 return std::uint64_t(shapes_[p.a][p.b]);
             case lir::ParameterKind::Stride: {
@@ -165,7 +186,7 @@ private:
                 return std::uint64_t((is_operand ? operands_[p.a] : output_).strides[p.b]);
             }
             case lir::ParameterKind::Scalar:
-                return word_of(scalars_[p.a], plan_.kernel.scalars[p.a].dtype);
+                return word_of(scalars_[p.a], scalar_dtypes_[p.a]);
             case lir::ParameterKind::Block:
                 return std::uint64_t(grid.blocks[p.a]);
             default:
@@ -173,37 +194,45 @@ private:
         }
     }
 
-    bool run(const schedule::Stage& stage) {
-        const Grid grid = grid_of(stage);
-        std::vector<std::uint64_t> words;
-        for (const lir::Parameter& p : stage.function.parameters) words.push_back(word(p, grid));
-        const auto entry =
-            reinterpret_cast<Entry*>(const_cast<void*>(code_.find(stage.function.name)));
-        QUERN_CHECK(entry, "a function for each stage");
-        return parallel_for(grid.points, grid.is_worth_threads ? threads_ : 1,
-                            [&](std::int64_t begin, std::int64_t end) {
-                                return call(entry, words.data(), buffers_.data(), begin, end,
-                                            thread_scratch(local_ + Storage::kAlignment));
-                            });
-    }
-
-    const schedule::Plan& plan_;
-    const MachineCode& code_;
-    std::span<const std::int64_t> dims_;
+    const KernelImage& image_;
+    std::span<const DType> scalar_dtypes_;
     std::span<const interpret::ScalarValue> scalars_;
     std::span<const interpret::View> operands_;
     const interpret::View& output_;
     int threads_;
     std::vector<std::vector<std::int64_t>> shapes_;
     ir::Environment environment_;
-    std::vector<void*> buffers_;
-    std::vector<std::shared_ptr<Storage>> shared_;
-    std::size_t local_ = 0;
 };
 
-CompiledKernel::CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
-                               schedule::Numerics numerics, cpu::Simd simd)
-    : facts_(facts) {
+/// The lengths of everything that a parameter may name.
+struct Lengths {
+    std::size_t dims;
+    std::size_t scalars;
+    std::size_t operands;
+    std::span<const ir::OperandFacts> facts;
+
+    bool has(const lir::Parameter& p, const KernelImage::Stage& stage) const {
+        switch (p.kind) {
+            case lir::ParameterKind::Dim:
+                return p.a < dims;
+            case lir::ParameterKind::Extent:
+                return p.a < operands && p.b < facts[p.a].rank;
+            case lir::ParameterKind::Stride:
+                return p.a <= operands && p.b < facts[p.a].rank;
+            case lir::ParameterKind::Scalar:
+                return p.a < scalars;
+            case lir::ParameterKind::Block:
+                return p.a < stage.grid.size();
+            default:
+                return true;
+        }
+    }
+};
+
+}  // namespace
+
+std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
+                               schedule::Numerics numerics, cpu::Simd simd) {
     cpu::CompileResult result;
     cpu::compiler()({kernel, facts, numerics, simd}, result);
     if (!result.refusal.empty()) {
@@ -213,17 +242,87 @@ CompiledKernel::CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
     if (!result.error.empty()) {
         raise(DeviceError("[cpu] LLVM: " + result.error + "; please report"));
     }
-    plan_ = std::move(result.plan);
-    code_ = MachineCode::load(result.object);
+    return std::move(result.image);
+}
+
+CompiledKernel::CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
+                               std::span<const std::byte> image)
+    : facts_(facts), image_(image_from(image)) {
+    for (const ir::Scalar& scalar : kernel.scalars) scalars_.push_back(scalar.dtype);
+    check_fits(kernel);
+    code_ = MachineCode::load(image_.object);
+    image_.object = {};
+    for (const KernelImage::Stage& stage : image_.stages) {
+        entries_.push_back(code_->find(stage.function));
+        if (!entries_.back()) {
+            raise(DeviceError("[cpu] expected code with a function '" + stage.function +
+                              "', got none"));
+        }
+    }
 }
 
 CompiledKernel::~CompiledKernel() = default;
+
+void CompiledKernel::check_fits(const ir::Kernel& kernel) const {
+    const Lengths lengths{kernel.dims.size(), kernel.scalars.size(), kernel.operand_count,
+                          facts_.operands};
+    bool fits = image_.operand_count == kernel.operand_count &&
+                facts_.operands.size() == kernel.operand_count + std::size_t{1};
+    for (const KernelImage::Stage& stage : image_.stages) {
+        for (const lir::Parameter& p : stage.parameters) fits = fits && lengths.has(p, stage);
+    }
+    for (const KernelImage::Shared& shared : image_.shared) {
+        fits = fits && shared.buffer > image_.operand_count;
+    }
+    if (!fits) raise(DeviceError("[cpu] expected code of this kernel, got that of another"));
+}
+
+ReadyLaunch CompiledKernel::ready(std::span<const std::int64_t> dims,
+                                  std::span<const interpret::ScalarValue> scalars,
+                                  std::span<const interpret::View> operands,
+                                  const interpret::View& output, int threads) const {
+    return Preparation(image_, scalars_, dims, scalars, operands, output, threads).run(entries_);
+}
+
+bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addresses) const {
+    fmt::basic_memory_buffer<void*, 32> buffers;
+    buffers.resize(image_.buffer_count);
+    std::copy(addresses.begin(), addresses.end(), buffers.begin());
+    std::fill(buffers.begin() + addresses.size(), buffers.end(), nullptr);
+
+    std::size_t small = 0;
+    for (const std::size_t bytes : launch.shared) small += bytes <= kKept ? bytes : 0;
+    std::byte* free = small > 0 ? launch_scratch(small) : nullptr;
+    std::vector<std::shared_ptr<Storage>> large;
+    for (std::size_t i = 0; i < launch.shared.size(); ++i) {
+        const std::size_t bytes = launch.shared[i];
+        if (bytes > kKept) {
+            large.push_back(Storage::allocate(bytes, Storage::Fill::None));
+            buffers[image_.shared[i].buffer] = large.back()->data();
+        } else {
+            buffers[image_.shared[i].buffer] = free;
+            free += bytes;
+        }
+    }
+    for (const ReadyLaunch::Stage& stage : launch.stages) {
+        const bool has_run =
+            parallel_for(stage.points, stage.threads, [&](std::int64_t begin, std::int64_t end) {
+                return call(stage.entry, stage.words.data(), buffers.data(), begin, end,
+                            thread_scratch(launch.local + Storage::kAlignment));
+            });
+        if (!has_run) return false;
+    }
+    return true;
+}
 
 bool CompiledKernel::run(std::span<const std::int64_t> dims,
                          std::span<const interpret::ScalarValue> scalars,
                          std::span<const interpret::View> operands, const interpret::View& output,
                          int threads) const {
-    return Launch(*this, dims, scalars, operands, output, threads).run();
+    std::vector<void*> addresses;
+    for (const interpret::View& view : operands) addresses.push_back(view.data);
+    addresses.push_back(output.data);
+    return run(ready(dims, scalars, operands, output, threads), addresses);
 }
 
 }  // namespace quern

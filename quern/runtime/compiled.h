@@ -1,43 +1,87 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "quern/interpret/interpret.h"
+#include "quern/ir/facts.h"
 #include "quern/runtime/cpu_plugin.h"
-#include "quern/schedule/plan.h"
+#include "quern/runtime/image.h"
 
 namespace quern {
 
 class MachineCode;
 
+/// The machine code of a kernel for launches of which `facts` hold, as KernelImage's bytes. Throws
+/// DeviceError with E0600 and the reason if the device does not run the kernel.
+std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
+                               schedule::Numerics numerics, cpu::Simd simd);
+
+/// A launch of which everything is worked out but where its memory is.
+struct ReadyLaunch {
+    struct Stage {
+        const void* entry = nullptr;
+        std::vector<std::uint64_t> words;
+        std::int64_t points = 1;
+        int threads = 1;
+    };
+    std::vector<Stage> stages;
+
+    /// Bytes of each array that stages share, and of all arrays of a thread.
+    std::vector<std::size_t> shared;
+    std::size_t local = 0;
+};
+
 /// A kernel as machine code for launches of which `facts` hold. Immutable; thread-safe.
 class CompiledKernel {
 public:
-    /// Throws DeviceError with E0600 and the reason if the device does not run the kernel.
+    /// Throws DeviceError if `image` is damaged or that of another kernel.
+    CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
+                   std::span<const std::byte> image);
     CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts, schedule::Numerics numerics,
-                   cpu::Simd simd);
+                   cpu::Simd simd)
+        : CompiledKernel(kernel, facts, compile(kernel, facts, numerics, simd)) {}
     ~CompiledKernel();
     CompiledKernel(const CompiledKernel&) = delete;
     CompiledKernel& operator=(const CompiledKernel&) = delete;
 
     const ir::Facts& facts() const { return facts_; }
-    const schedule::Plan& plan() const { return plan_; }
 
-    /// Runs it, as interpret::Program::run; `output` need not be cleared if every element is
-    /// written. False if an assertion did not hold: then the output is unspecified, and the
-    /// interpreter says where and why.
+    /// How the loops are run: schedule::to_string.
+    const std::string& schedule() const { return image_.schedule; }
+
+    /// Works out a launch on up to `threads` threads (0: one for each core). Addresses in the views
+    /// do not matter.
+    ReadyLaunch ready(std::span<const std::int64_t> dims,
+                      std::span<const interpret::ScalarValue> scalars,
+                      std::span<const interpret::View> operands, const interpret::View& output,
+                      int threads) const;
+
+    /// Runs what `ready` of this kernel gave; `addresses` are those of the operands and of the
+    /// output, which need not be cleared if every element is written. False if an assertion did not
+    /// hold: then the output is unspecified, and the interpreter says where and why. Allocates
+    /// nothing but large arrays that stages share.
+    bool run(const ReadyLaunch& launch, std::span<void* const> addresses) const;
+
+    /// Both, as interpret::Program::run.
     bool run(std::span<const std::int64_t> dims, std::span<const interpret::ScalarValue> scalars,
              std::span<const interpret::View> operands, const interpret::View& output,
              int threads) const;
 
 private:
-    class Launch;
+    void check_fits(const ir::Kernel& kernel) const;
 
     ir::Facts facts_;
-    schedule::Plan plan_;
+    KernelImage image_;
+    std::vector<DType> scalars_;
     std::shared_ptr<const MachineCode> code_;
+
+    /// One for each stage.
+    std::vector<const void*> entries_;
 };
 
 }  // namespace quern

@@ -89,9 +89,15 @@ CompileFunction* compiler() {
     }
     void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     void* symbol = handle ? ::dlsym(handle, kCompileSymbol) : nullptr;
-    if (!symbol) {
+    void* version = symbol ? ::dlsym(handle, kVersionSymbol) : nullptr;
+    if (!version) {
         const char* why = ::dlerror();
         raise(DeviceError("[device] E0601: " + path + ": " + (why ? why : "not a plug-in")));
+    }
+    const std::string_view got = reinterpret_cast<CodeVersionFunction*>(version)();
+    if (got != code_version()) {
+        raise(DeviceError("[device] E0601: " + path + ": expected version " + code_version() +
+                          ", got " + std::string(got)));
     }
     function = reinterpret_cast<CompileFunction*>(symbol);
     return function;

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "quern/schedule/plan.h"
+#include "quern/ir/cir.h"
+#include "quern/ir/facts.h"
+#include "quern/schedule/tiling.h"
 
-// The boundary between the core library and the plug-in that holds LLVM. Both come from one build;
-// the number in the symbol's name refuses a mixture.
+// The boundary between the core library and the plug-in that holds LLVM. Both come from the same
+// sources: what does not say the same code_version() is refused.
 
 namespace quern::cpu {
 
@@ -37,23 +39,29 @@ struct CompileRequest {
 };
 
 struct CompileResult {
-    schedule::Plan plan;
-
-    /// An ELF object without undefined symbols: position-independent code with its constants, a
-    /// function for each stage of the plan.
-    std::vector<std::byte> object;
+    /// KernelImage as bytes.
+    std::vector<std::byte> image;
 
     /// Why the device does not run the kernel, or empty.
     std::string refusal;
 
     /// What LLVM did not take. Empty if it worked.
     std::string error;
+
+    /// Of the time, what was spent before LLVM's passes.
+    double seconds_before_llvm = 0;
 };
 
 /// Compiles a kernel to machine code. Thread-safe.
 using CompileFunction = void(const CompileRequest& request, CompileResult& result);
 
-inline constexpr const char* kCompileSymbol = "quern_cpu_compile_2";
+/// Names the sources that make code from kernels, and the LLVM they are built for: equal versions
+/// make equal code.
+const char* code_version();
+using CodeVersionFunction = const char*();
+
+inline constexpr const char* kCompileSymbol = "quern_cpu_compile";
+inline constexpr const char* kVersionSymbol = "quern_cpu_code_version";
 inline constexpr const char* kPluginName = "libquern_cpu.so";
 
 /// Where the plug-in is: in the folder that QUERN_PLUGINS names, else beside the library or program
@@ -61,7 +69,7 @@ inline constexpr const char* kPluginName = "libquern_cpu.so";
 const std::string& plugin_path();
 
 /// The compiler. Loads the plug-in at the first call. Throws DeviceError with E0601 if it is not
-/// there or does not fit.
+/// there or is of another version.
 CompileFunction* compiler();
 
 }  // namespace quern::cpu

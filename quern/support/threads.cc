@@ -171,7 +171,9 @@ private:
 }  // namespace
 
 int hardware_threads() noexcept {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    // The system answers by reading files.
+    static const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return count;
 }
 
 bool detail::run_chunks(std::int64_t count, int threads, ChunkBody body) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "quern/frontend/prepare.h"
-#include "quern/ir/coverage.h"
 #include "quern/runtime/compiled.h"
 
 namespace quern::cpu_test {
@@ -94,12 +93,7 @@ public:
         return result;
     }
 
-    bool is_written_whole() const {
-        ir::Environment environment;
-        environment.dims = binding_.dims;
-        environment.shapes = shapes_;
-        return ir::writes_all(kernel(), binding_.output, environment);
-    }
+    bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
 
     /// False if the launch fails.
     bool run(const CompiledKernel& kernel, Tensor& result, int threads) const {

@@ -25,7 +25,7 @@ compute(x) {
     cpu::CompileResult result;
     cpu::compiler()({c.kernel(), facts, Numerics::Strict, cpu::chosen_simd()}, result);
     EXPECT_EQ(result.error, "");
-    return result.object;
+    return image_from(result.image).object;
 }
 
 TEST_F(MachineCodes, HaveAFunctionForEachStageAndNoOther) {

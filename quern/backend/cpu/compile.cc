@@ -4,12 +4,16 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "quern/backend/cpu/emit.h"
+#include "quern/backend/cpu/image_of.h"
 #include "quern/runtime/cpu_plugin.h"
 
 namespace quern::cpu {
@@ -88,7 +92,7 @@ void set_attributes(LLVMModuleRef module, Simd simd) {
     }
 }
 
-std::string compile_module(Session& session, CompileResult& result) {
+std::string compile_module(Session& session, std::vector<std::byte>& object) {
     if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '1') {
         LLVMDumpModule(session.module);
     }
@@ -110,8 +114,8 @@ std::string compile_module(Session& session, CompileResult& result) {
                                             &message, &buffer)) {
         return taken(message);
     }
-    result.object.resize(LLVMGetBufferSize(buffer));
-    std::memcpy(result.object.data(), LLVMGetBufferStart(buffer), result.object.size());
+    object.resize(LLVMGetBufferSize(buffer));
+    std::memcpy(object.data(), LLVMGetBufferStart(buffer), object.size());
     LLVMDisposeMemoryBuffer(buffer);
     return {};
 }
@@ -119,21 +123,22 @@ std::string compile_module(Session& session, CompileResult& result) {
 }  // namespace
 }  // namespace quern::cpu
 
-extern "C" __attribute__((visibility("default"))) void quern_cpu_compile_2(
+extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     const quern::cpu::CompileRequest& request, quern::cpu::CompileResult& result) {
     using namespace quern;
     using namespace quern::cpu;
+    const auto start = std::chrono::steady_clock::now();
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
     const bool is_scalar = request.simd == Simd::Scalar;
-    result.plan =
+    const schedule::Plan plan =
         schedule::plan(request.kernel, request.facts, request.numerics,
                        {.lanes = is_scalar ? 1 : 16, .has_fma = request.simd >= Simd::Avx2});
 
     Session session;
     result.error = make_machine(session, request.simd);
     if (!result.error.empty()) return;
-    for (const schedule::Stage& stage : result.plan.stages) {
+    for (const schedule::Stage& stage : plan.stages) {
         emit(session.module, stage.function, request.simd);
     }
     char* message = nullptr;
@@ -143,5 +148,13 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile_2(
     }
     LLVMDisposeMessage(message);
     set_attributes(session.module, request.simd);
-    result.error = compile_module(session, result);
+    result.seconds_before_llvm =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::vector<std::byte> object;
+    result.error = compile_module(session, object);
+    if (result.error.empty()) result.image = to_bytes(image_of(plan, std::move(object)));
+}
+
+extern "C" __attribute__((visibility("default"))) const char* quern_cpu_code_version() {
+    return quern::cpu::code_version();
 }

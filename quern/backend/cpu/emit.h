@@ -2,6 +2,7 @@
 
 #include <llvm-c/Core.h>
 
+#include "quern/lir/lir.h"
 #include "quern/runtime/cpu_plugin.h"
 
 namespace quern::cpu {

@@ -2,7 +2,7 @@
 
 #include <llvm-c/Core.h>
 
-#include "quern/runtime/cpu_plugin.h"
+#include "quern/lir/lir.h"
 
 namespace quern::cpu {
 

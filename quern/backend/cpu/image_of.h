@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "quern/runtime/image.h"
+#include "quern/schedule/plan.h"
+
+namespace quern::cpu {
+
+/// What a launch needs of a plan, with the code of its stages.
+KernelImage image_of(const schedule::Plan& plan, std::vector<std::byte> object);
+
+}  // namespace quern::cpu

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "quern/frontend/launch.h"
+#include "quern/runtime/compiled.h"
+
+// Launches of compiled code are remembered: one that is like an earlier one in all but elements
+// and addresses needs no names, no binding and no allocation but that of its result.
+
+namespace quern::frontend {
+
+/// A list that takes memory of the heap only above kFew entries.
+template <class T>
+class ShortList {
+public:
+    static constexpr std::size_t kFew = 96;
+
+    ShortList() : list_(&memory_) { list_.reserve(kFew); }
+    ShortList(const ShortList&) = delete;
+    ShortList& operator=(const ShortList&) = delete;
+
+    void push_back(T value) { list_.push_back(value); }
+    operator std::span<const T>() const { return list_; }
+
+private:
+    alignas(T) std::array<std::byte, kFew * sizeof(T)> room_;
+    std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
+    std::pmr::vector<T> list_;
+};
+
+/// All that decides a launch but elements and addresses, as words.
+class LaunchKey {
+public:
+    LaunchKey(const lang::Source& source, lang::NodeId compute, const Device& device,
+              bool pedantic);
+
+    void add(const Tensor& operand);
+    void add(std::string_view name, const Number& argument);
+    void add(const semantics::Piped& function) { add(function.name); }
+
+    std::span<const std::uint64_t> words() const { return words_; }
+    std::uint64_t hash() const;
+
+private:
+    void add(std::uint64_t word) { words_.push_back(word); }
+    void add(std::string_view text);
+
+    ShortList<std::uint64_t> words_;
+};
+
+struct LaunchRecord {
+    std::shared_ptr<const CompiledKernel> kernel;
+    ReadyLaunch launch;
+
+    /// Of the result.
+    Shape shape;
+    DType dtype = DType::Float32;
+    Device device;
+    bool is_cleared = true;
+};
+
+/// Memory for its result.
+Tensor new_result(const LaunchRecord& record);
+
+/// Runs the launch that was remembered for this key. None if there was none, or if it failed: then
+/// `launch` says why.
+std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands);
+
+/// Keeps a launch, in the place of an older one if there are many.
+void remember(const LaunchKey& key, LaunchRecord record);
+
+}  // namespace quern::frontend

@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "command.h"
+#include "quern/device.h"
+
+// Compiled kernels outlive the process: what one has compiled, the next runs without a compiler.
+
+namespace quern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kText = R"(
+let y = compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = tanh(x[i]) * 2.0
+}
+let s = compute(y) {
+    @kernel reduce(+)
+    for i in 0..n: yield y[i]
+}
+return s
+)";
+
+class Cache : public testing::Test {
+protected:
+    void SetUp() override {
+        for (const DeviceInfo& device : devices()) has_cpu_ = has_cpu_ || device.id == "cpu";
+        if (!has_cpu_) GTEST_SKIP() << "no device cpu";
+        plugins_ = folder_ / "plugins";
+        fs::create_directory(plugins_);
+        setenv("QUERN_CACHE", (folder_ / "cache").c_str(), 1);
+        script_ = folder_.write("script.quern", kText);
+        operand_ = folder_.write("x.npy", Tensor::from({3}, {0.5f, 1.0f, -2.0f}));
+    }
+    void TearDown() override {
+        unsetenv("QUERN_PLUGINS");
+        setenv("QUERN_CACHE", "off", 1);
+    }
+
+    Outcome run() const {
+        return cli::run({"run", script_, "--in", "x=" + operand_, "--device", "cpu"});
+    }
+
+    /// A plug-in that cannot be loaded, in the place of the one there is.
+    void take_compiler_away() const {
+        std::ofstream(fs::path(plugins_) / "libquern_cpu.so") << "not a library";
+        setenv("QUERN_PLUGINS", plugins_.c_str(), 1);
+    }
+
+    Folder folder_;
+    std::string plugins_, script_, operand_;
+    bool has_cpu_ = false;
+};
+
+TEST_F(Cache, RunsWhatAnEarlierProcessCompiledWithoutTheCompiler) {
+    const Outcome first = run();
+    ASSERT_EQ(first.status, 0) << first.err;
+    take_compiler_away();
+    const Outcome second = run();
+    EXPECT_EQ(second.status, 0) << second.err;
+    EXPECT_EQ(second.out, first.out);
+    EXPECT_EQ(second.err, first.err);
+    // Where nothing is kept, the compiler is missed.
+    setenv("QUERN_CACHE", "off", 1);
+    const Outcome third = run();
+    EXPECT_NE(third.status, 0);
+    EXPECT_NE(third.err.find("E0601"), std::string::npos) << third.err;
+}
+
+TEST_F(Cache, SaysOnceThatAnEntryIsDamaged) {
+    const Outcome first = run();
+    ASSERT_EQ(first.status, 0) << first.err;
+    for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+        fs::resize_file(entry.path(), fs::file_size(entry.path()) / 2);
+    }
+    const Outcome second = run();
+    EXPECT_EQ(second.status, 0);
+    EXPECT_EQ(second.out, first.out);
+    EXPECT_NE(second.err.find("expected a compiled kernel"), std::string::npos) << second.err;
+    const Outcome third = run();
+    EXPECT_EQ(third.err, first.err);
+}
+
+}  // namespace
+}  // namespace quern::cli

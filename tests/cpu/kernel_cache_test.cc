@@ -1,0 +1,151 @@
+#include "quern/runtime/kernel_cache.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "quern/runtime/disk_cache.h"
+#include "quern/runtime/machine_code.h"
+#include "tests/cpu/compiled_run.h"
+#include "tests/folder.h"
+
+namespace quern::cpu_test {
+namespace {
+
+class KernelCache : public Compiled {};
+
+constexpr const char* kSoftmax = R"(
+compute(x) {
+    @kernel fused
+    let e = exp(x - reduce(max, x, axis=-1))
+    out = e / reduce(+, e, axis=-1)
+})";
+
+Tensor numbers(const Shape& shape) {
+    std::vector<float> values(std::size_t(element_count(shape)));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i % 13) - 6.5f;
+    return Tensor::from(shape, values);
+}
+
+std::shared_ptr<const CompiledKernel> made(const Case& c, const DiskCache& cache,
+                                           cpu::Simd simd = cpu::Simd::Scalar) {
+    return load_or_compile(c.kernel(), c.facts(), Numerics::Strict, simd, &cache);
+}
+
+TEST_F(KernelCache, GivesCodeThatComputesTheSame) {
+    const TestFolder folder;
+    const DiskCache cache(folder / "cache", 1 << 24);
+    const Case c(kSoftmax, {numbers({5, 37})});
+    for (const cpu::Simd simd : cpu::kSimdLevels) {
+        if (!cpu::has(simd)) continue;
+        SCOPED_TRACE(cpu::to_string(simd));
+        const auto first = c.compiled(*made(c, cache, simd));
+        const auto second = c.compiled(*made(c, cache, simd));
+        ASSERT_TRUE(first && second);
+        EXPECT_TRUE(same_numbers(*first, *second));
+    }
+}
+
+TEST_F(KernelCache, CompilesAgainWhatIsOfNoUse) {
+    const TestFolder folder;
+    const DiskCache cache(folder / "cache", 1 << 24);
+    const Case c(kSoftmax, {numbers({5, 37})});
+    const auto expected = c.interpreted();
+    const std::string key = cache_key(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Scalar);
+    std::vector<Diagnostic> warnings;
+    const auto before = set_warning_handler([&](const Diagnostic& d) { warnings.push_back(d); });
+    const auto image = compile(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Scalar);
+    const Case other("compute(x) { @kernel elementwise\n for i in 0..len: out[i] = x[i] }",
+                     {numbers({7})});
+    const auto foreign =
+        compile(other.kernel(), other.facts(), Numerics::Strict, cpu::Simd::Scalar);
+    KernelImage broken = image_from(image);
+    broken.object.resize(broken.object.size() / 2);
+    KernelImage renamed = image_from(image);
+    renamed.stages[0].function = "elsewhere";
+    KernelImage out_of_range = image_from(image);
+    out_of_range.stages[0].parameters[0] = {lir::ParameterKind::Dim, 99, 0};
+    const std::vector<std::byte> nothing;
+    for (const auto& planted : {nothing, std::vector<std::byte>(100), to_bytes(broken),
+                                to_bytes(renamed), to_bytes(out_of_range)}) {
+        warnings.clear();
+        cache.write(key, planted);
+        const auto kernel = made(c, cache);
+        EXPECT_EQ(warnings.size(), 1u);
+        const auto got = c.compiled(*kernel);
+        ASSERT_TRUE(got.has_value());
+        const std::vector<double> x = got->values(), y = expected->values();
+        for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-6);
+        warnings.clear();
+        made(c, cache);
+        EXPECT_TRUE(warnings.empty()) << "it was not written anew";
+    }
+    // That it is of another kernel shows where numbers of operands or dims differ.
+    EXPECT_NE(image, foreign);
+    set_warning_handler(before);
+}
+
+TEST_F(KernelCache, HasAnotherKeyForAllThatDecidesTheCode) {
+    const std::string text = "compute(x) { @kernel elementwise\n for i in 0..len: out[i] = ";
+    const Case base(text + "x[i] + 1.0 }", {numbers({7})});
+    std::set<std::string> keys;
+    const auto add = [&](const Case& c, Numerics numerics, cpu::Simd simd) {
+        EXPECT_TRUE(keys.insert(cache_key(c.kernel(), c.facts(), numerics, simd)).second);
+    };
+    for (const cpu::Simd simd : cpu::kSimdLevels) {
+        add(base, Numerics::Strict, simd);
+        add(base, Numerics::Reproducible, simd);
+    }
+    add(Case(text + "x[i] + 2.0 }", {numbers({7})}), Numerics::Strict, cpu::Simd::Scalar);
+    add(Case(text + "x[i] + 1.0 }", {numbers({1})}), Numerics::Strict, cpu::Simd::Scalar);
+    add(Case(text + "x[i] + 1.0 }", {numbers({100})}), Numerics::Strict, cpu::Simd::Scalar);
+    add(Case(text + "x[i] + 1.0 }", {numbers({7}).to(DType::Float64)}), Numerics::Strict,
+        cpu::Simd::Scalar);
+    const std::string rows = "compute(x) { @kernel custom\n for i in 0..n, j in 0..m: out[i, j] = ";
+    add(Case(rows + "x[i, j] }", {numbers({3, 7})}), Numerics::Strict, cpu::Simd::Scalar);
+    add(Case(rows + "x[i, j] }", {numbers({7, 3}).permute({1, 0})}), Numerics::Strict,
+        cpu::Simd::Scalar);
+    const std::string key =
+        cache_key(base.kernel(), base.facts(), Numerics::Strict, cpu::Simd::Scalar);
+    EXPECT_EQ(key.find(cpu::code_version()), 0u);
+}
+
+TEST_F(KernelCache, IsFilledByManyProcessesAtOnce) {
+    const TestFolder folder;
+    const Tensor x = numbers({3, 37});
+    // Made before, since a child of fork has one thread.
+    std::vector<std::unique_ptr<Case>> cases;
+    for (int k = 0; k < 6; ++k) {
+        cases.push_back(std::make_unique<Case>(
+            "compute(x) { @kernel elementwise\n for i in 0..len: out[i] = x[i] * " +
+                std::to_string(k) + ".0 }",
+            std::vector<Tensor>{x}));
+    }
+    std::vector<pid_t> children;
+    for (int p = 0; p < 16; ++p) {
+        const pid_t child = fork();
+        if (child != 0) {
+            children.push_back(child);
+            continue;
+        }
+        bool is_right = true;
+        set_warning_handler([&](const Diagnostic&) { is_right = false; });
+        const DiskCache cache(folder / "cache", 1 << 24);
+        for (std::size_t i = 0; i < cases.size() * 2; ++i) {
+            const std::size_t k = (i + std::size_t(p)) % cases.size();
+            const auto got = cases[k]->compiled(*made(*cases[k], cache), 1);
+            is_right = is_right && got && got->values()[3] == x.values()[3] * double(k);
+        }
+        _exit(is_right ? 0 : 1);
+    }
+    for (const pid_t child : children) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+    }
+}
+
+}  // namespace
+}  // namespace quern::cpu_test

@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "quern/kernel.h"
+#include "tests/cpu/compiled_run.h"
+
+// Launches that are like an earlier one in all but elements take a shorter way.
+
+namespace quern::cpu_test {
+namespace {
+
+class Launches : public Compiled {
+protected:
+    static Kernel kernel(const std::string& text) { return Kernel(text).on(Device("cpu")); }
+};
+
+constexpr const char* kScaled = R"(
+compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] * factor
+})";
+
+Tensor numbers(const Shape& shape, float first) {
+    std::vector<float> values(std::size_t(element_count(shape)));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + float(i);
+    return Tensor::from(shape, values);
+}
+
+TEST_F(Launches, AgainReadTheElementsThatThereAreNow) {
+    const Kernel scaled = kernel(kScaled);
+    const Tensor a = numbers({5}, 1), b = numbers({5}, 100);
+    EXPECT_EQ(scaled(a, arg("factor", 2.0)).values(), (std::vector<double>{2, 4, 6, 8, 10}));
+    const Tensor kept = scaled(a, arg("factor", 2.0));
+    EXPECT_EQ(scaled(b, arg("factor", 2.0)).values(),
+              (std::vector<double>{200, 202, 204, 206, 208}));
+    EXPECT_EQ(kept.values(), (std::vector<double>{2, 4, 6, 8, 10}));
+    EXPECT_EQ(kept.device().id(), "cpu");
+}
+
+TEST_F(Launches, TellNumbersShapesStridesAndDtypesApart) {
+    const Kernel scaled = kernel(kScaled);
+    const Tensor a = numbers({2, 3}, 1);
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_EQ(scaled(a, arg("factor", 2.0)).values(),
+                  (std::vector<double>{2, 4, 6, 8, 10, 12}));
+        EXPECT_EQ(scaled(a, arg("factor", -1.0)).values(),
+                  (std::vector<double>{-1, -2, -3, -4, -5, -6}));
+        const Tensor column = scaled(a.reshape({6, 1}), arg("factor", 1.0));
+        EXPECT_EQ(column.shape(), (Shape{6, 1}));
+        const Tensor turned = scaled(a.permute({1, 0}), arg("factor", 1.0));
+        EXPECT_EQ(turned.shape(), (Shape{3, 2}));
+        EXPECT_EQ(turned.values(), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+        EXPECT_EQ(scaled(a.slice(1, 0, 3, 2), arg("factor", 1.0)).values(),
+                  (std::vector<double>{1, 3, 4, 6}));
+        const Tensor wide = scaled(a.to(DType::Float64), arg("factor", 0.1));
+        EXPECT_EQ(wide.dtype(), DType::Float64);
+        EXPECT_EQ(wide.values()[0], 0.1);
+    }
+}
+
+TEST_F(Launches, TakeStridedOperandsOfTwoAxesAsTheyLie) {
+    const Kernel rows = kernel(R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n, j in 0..m: out[i, j] = x[i, j] + 1.0
+})");
+    const Tensor a = numbers({2, 3}, 0);
+    for (int round = 0; round < 2; ++round) {
+        EXPECT_EQ(rows(a.permute({1, 0})).values(), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+        EXPECT_EQ(rows(a.reshape({3, 2})).values(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+        EXPECT_EQ(rows(a).values(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+        EXPECT_EQ(rows(a.slice(1, 1, 3)).values(), (std::vector<double>{2, 3, 5, 6}));
+        EXPECT_EQ(rows(a.slice(1, 0, 2)).values(), (std::vector<double>{1, 2, 4, 5}));
+    }
+}
+
+TEST_F(Launches, ClearWhatNoStoreWrites) {
+    const Kernel positive = kernel(R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n:
+        if x[i] > 0.0: out[i] = x[i]
+})");
+    const Tensor some = numbers({40000}, -20000);
+    for (int round = 0; round < 3; ++round) {
+        const Tensor result = positive(some);
+        EXPECT_EQ(result.values()[0], 0);
+        EXPECT_EQ(result.values()[20000], 0);
+        EXPECT_EQ(result.values()[20001], 1);
+    }
+}
+
+TEST_F(Launches, ThatFailSayTheSameEachTime) {
+    const Kernel quotient = kernel(R"(
+compute(n, d) {
+    @kernel elementwise
+    for i in 0..len: out[i] = n[i] / d[i]
+})");
+    const Tensor n = Tensor::from({2}, {6, 8}), good = Tensor::from({2}, {3, 2});
+    const Tensor bad = Tensor::from({2}, {3, 0});
+    for (int round = 0; round < 2; ++round) {
+        EXPECT_EQ(quotient(n, good).values(), (std::vector<double>{2, 4}));
+        try {
+            quotient(n, bad);
+            FAIL() << "expected E0621";
+        } catch (const KernelError& error) {
+            EXPECT_EQ(error.diagnostics().front().code, "E0621");
+        }
+    }
+}
+
+TEST_F(Launches, GoOnAfterAnArgumentIsMissing) {
+    const Kernel scaled = kernel(kScaled);
+    const Tensor a = numbers({2}, 1);
+    scaled(a, arg("factor", 2.0));
+    EXPECT_THROW(scaled(a), KernelError);
+    EXPECT_THROW(scaled(a, arg("other", 2.0)), ValueError);
+    EXPECT_EQ(scaled(a, arg("factor", 2.0)).values(), (std::vector<double>{2, 4}));
+}
+
+TEST_F(Launches, OfManyKernelsAndThreadsDoNotMix) {
+    std::vector<Kernel> kernels;
+    for (int k = 0; k < 20; ++k) {
+        kernels.push_back(
+            kernel("compute(x) { @kernel elementwise\n for i in 0..len: out[i] = "
+                   "x[i] + " +
+                   std::to_string(k) + ".0 }"));
+    }
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 600; ++i) {
+                const int k = (i * 7 + t) % 20;
+                const Tensor x = numbers({1 + i % 70}, float(t));
+                ASSERT_EQ(kernels[std::size_t(k)](x).values()[0], double(t + k));
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Empty, TensorsHoldNanWhereTheEnvironmentAsksForIt) {
+    const char* fill = std::getenv("QUERN_FILL");
+    if (!fill || std::string_view(fill) != "nan") GTEST_SKIP() << "QUERN_FILL is not nan";
+    for (const std::int64_t count : {1, 100, 100000}) {
+        const Tensor tensor = Tensor::empty({count});
+        for (const double value : tensor.values()) ASSERT_TRUE(std::isnan(value));
+        EXPECT_EQ(tensor.shape(), Shape{count});
+        EXPECT_EQ(Tensor({count}).values()[0], 0);
+    }
+}
+
+}  // namespace
+}  // namespace quern::cpu_test
