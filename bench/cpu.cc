@@ -101,7 +101,8 @@ __attribute__((target("avx512f"))) float peak_avx512(std::int64_t rounds) {
     for (int k = 0; k < 14; ++k) sums[k] = _mm512_set1_ps(float(k));
     const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
     for (std::int64_t i = 0; i < rounds; ++i) {
-        for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, y);
+#pragma GCC unroll 14
+        for (int k = 0; k < 14; ++k) sums[k] = _mm512_fmadd_ps(sums[k], x, y);
     }
     float all[16], total = 0;
     for (const __m512& sum : sums) {
@@ -116,7 +117,8 @@ __attribute__((target("avx2,fma"))) float peak_avx2(std::int64_t rounds) {
     for (int k = 0; k < 14; ++k) sums[k] = _mm256_set1_ps(float(k));
     const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
     for (std::int64_t i = 0; i < rounds; ++i) {
-        for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
+#pragma GCC unroll 14
+        for (int k = 0; k < 14; ++k) sums[k] = _mm256_fmadd_ps(sums[k], x, y);
     }
     float all[8], total = 0;
     for (const __m256& sum : sums) {
