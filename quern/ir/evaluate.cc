@@ -213,7 +213,7 @@ bool depends_on(const Kernel& kernel, ExprId id, SymbolId symbol) {
     return false;
 }
 
-ExprId substitute(Kernel& kernel, ExprId id, SymbolId symbol, ExprId value) {
+ExprId rewrite(Kernel& kernel, ExprId id, const std::function<ExprId(ExprId)>& replacement) {
     const std::vector<ExprId> ids = reachable(kernel, id);
     std::vector<ExprId> made = ids;
     const auto replaced = [&](std::uint32_t child) {
@@ -221,13 +221,16 @@ ExprId substitute(Kernel& kernel, ExprId id, SymbolId symbol, ExprId value) {
         return made[static_cast<std::size_t>(found - ids.begin())];
     };
     for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (const ExprId other = replacement(ids[i]); exists(other)) {
+            made[i] = other;
+            continue;
+        }
         const Expr e = kernel[ids[i]];
-        bool changes = e.kind == ExprKind::Symbol && e.a == symbol;
-        if (changes) made[i] = value;
+        bool changes = false;
         for_each_child(kernel, ids[i], [&](ExprId child) {
             changes = changes || replaced(static_cast<std::uint32_t>(child)) != child;
         });
-        if (!changes || e.kind == ExprKind::Symbol) continue;
+        if (!changes) continue;
         switch (e.kind) {
             case ExprKind::Load: {
                 std::vector<ExprId> indices;
@@ -255,6 +258,13 @@ ExprId substitute(Kernel& kernel, ExprId id, SymbolId symbol, ExprId value) {
         }
     }
     return made.back();
+}
+
+ExprId substitute(Kernel& kernel, ExprId id, SymbolId symbol, ExprId value) {
+    return rewrite(kernel, id, [&](ExprId node) {
+        const Expr& e = kernel[node];
+        return e.kind == ExprKind::Symbol && e.a == symbol ? value : kNoExpr;
+    });
 }
 
 }  // namespace quern::ir

@@ -124,6 +124,10 @@ enum class Fault : std::uint8_t { Unknown, Overflow, DivisionByZero };
 std::optional<std::int64_t> evaluate(const Kernel& kernel, ExprId id,
                                      const Environment& environment, Fault* why = nullptr);
 
+/// The expression with each node for which `replacement` gives another one replaced by that, as it
+/// stands.
+ExprId rewrite(Kernel& kernel, ExprId id, const std::function<ExprId(ExprId)>& replacement);
+
 /// The expression with each use of a symbol replaced.
 ExprId substitute(Kernel& kernel, ExprId id, SymbolId symbol, ExprId value);
 

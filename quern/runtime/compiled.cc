@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -19,10 +20,11 @@ namespace {
 using Entry = int(const std::uint64_t* words, void* const* buffers, std::int64_t begin,
                   std::int64_t end, std::byte* scratch);
 
-/// Grid points that one thread does are worth a second one above this many iterations, an inner
-/// loop counted as kInner of them.
+/// Grid points that one thread does are worth a second one above this many iterations. The loops of
+/// a point count as kInner of them, and each further one around or inside as kNested times that.
 constexpr double kWorthThreads = 65536;
 constexpr double kInner = 256;
+constexpr double kNested = 8;
 
 /// Arrays that stages share are kept by the launching thread up to this size.
 constexpr std::size_t kKept = 64 << 10;
@@ -150,7 +152,8 @@ private:
             grid.blocks.push_back(axis.multiple);
             iterations *= double(trips.back());
         }
-        grid.is_worth_threads = iterations * (stage.has_loops ? kInner : 1) >= kWorthThreads;
+        if (stage.loop_depth > 0) iterations *= kInner * std::pow(kNested, stage.loop_depth - 1);
+        grid.is_worth_threads = iterations >= kWorthThreads;
         const auto points = [&] {
             std::int64_t product = 1;
             for (std::size_t p = 0; p < trips.size(); ++p) {
@@ -161,8 +164,9 @@ private:
         // Blocks grow, the innermost axis first, as long as every thread has several.
         const std::int64_t enough = grid.is_worth_threads ? std::int64_t(threads_) * 8 : 1;
         for (std::size_t p = trips.size(); p-- > 0;) {
-            const bool is_contraction = stage.has_loops && stage.grid[p].multiple > 1;
-            const std::int64_t most = is_contraction ? 128 : stage.has_loops ? 16 : 32768;
+            const bool has_loops = stage.loop_depth > 0;
+            const bool is_contraction = has_loops && stage.grid[p].multiple > 1;
+            const std::int64_t most = is_contraction ? 128 : has_loops ? 16 : 32768;
             while (grid.blocks[p] < trips[p] && grid.blocks[p] < most) {
                 grid.blocks[p] *= 2;
                 if (points() < enough) {

@@ -168,7 +168,7 @@ KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
         axis.multiple = in.number<std::int64_t>();
         if (axis.multiple < 1 || axis.multiple > 65536) refuse("a block that no schedule has");
     });
-    stage.has_loops = in.below<std::uint8_t>(2) == 1;
+    stage.loop_depth = in.number<std::uint8_t>();
     return stage;
 }
 
@@ -192,7 +192,7 @@ std::vector<std::byte> to_bytes(const KernelImage& image) {
             out.number(axis.trips);
             out.number(axis.multiple);
         });
-        out.number(std::uint8_t(stage.has_loops));
+        out.number(stage.loop_depth);
     });
     out.list(image.shared, [&](const KernelImage::Shared& shared) {
         out.number(shared.buffer);

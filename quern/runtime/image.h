@@ -31,8 +31,8 @@ struct KernelImage {
         /// The first axis is the slowest.
         std::vector<Axis> grid;
 
-        /// A point of the grid has loops of its own.
-        bool has_loops = false;
+        /// How deep the loops of a point of the grid are.
+        std::uint8_t loop_depth = 0;
     };
 
     struct Array {

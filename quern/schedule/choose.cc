@@ -42,8 +42,10 @@ public:
             if (s.kind == StmtKind::For && s.parallel) grid(s);
         }
         if (tiling_.numerics == Numerics::Strict) {
-            std::vector<const Stmt*> nest;
-            for (const Stmt& s : k_.body) unroll(s, nest);
+            for (const Stmt& s : k_.body) {
+                std::vector<const Stmt*> nest;
+                unroll(s, nest);
+            }
         }
     }
 
@@ -164,10 +166,13 @@ private:
         return count;
     }
 
-    /// A reduction inside parallel lanes: two vectors of lanes, and four copies of the outer loop
-    /// that shares most of what the reduction loads.
+    /// A reduction inside lanes whose iterations are independent: two vectors of lanes, and four
+    /// copies of the outer loop that shares most of what the reduction loads.
     void unroll(const Stmt& s, std::vector<const Stmt*>& nest) {
-        if (s.kind != StmtKind::For || !s.parallel) return;
+        if (s.kind != StmtKind::For) return;
+        if (!s.reduces.empty() || (!s.parallel && !why_not_independent(k_, s).empty())) {
+            return unroll_inside(s);
+        }
         nest.push_back(&s);
         if (tiling_.factor(s.symbol, Level::Vector) > 1 && holds_reduction(s.body)) {
             const Stmt* most = nullptr;
@@ -186,8 +191,17 @@ private:
             }
         } else if (s.body.size() == 1) {
             unroll(s.body[0], nest);
+        } else {
+            unroll_inside(s);
         }
         nest.pop_back();
+    }
+
+    void unroll_inside(const Stmt& s) {
+        for (const Stmt& inner : s.body) {
+            std::vector<const Stmt*> nest;
+            unroll(inner, nest);
+        }
     }
 
     ir::Kernel& k_;

@@ -32,10 +32,13 @@ std::vector<const Stmt*> nest_of(const ir::Kernel& kernel, const Stmt& outermost
     return nest;
 }
 
-bool holds_loop(const std::vector<Stmt>& block) {
-    return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
-        return s.kind == StmtKind::For || holds_loop(s.body) || holds_loop(s.otherwise);
-    });
+int depth_of_loops(const std::vector<Stmt>& block) {
+    int deepest = 0;
+    for (const Stmt& s : block) {
+        const int inside = std::max(depth_of_loops(s.body), depth_of_loops(s.otherwise));
+        deepest = std::max(deepest, inside + (s.kind == StmtKind::For ? 1 : 0));
+    }
+    return deepest;
 }
 
 }  // namespace
@@ -68,7 +71,7 @@ void Lowerer::open(const std::string& name) {
     }
 }
 
-void Lowerer::close(std::vector<GridAxis> grid, bool has_loops) {
+void Lowerer::close(std::vector<GridAxis> grid, int loop_depth) {
     lir::Function function = b_.take();
     for (std::size_t i = k_.buffers.size() + slots_.size(); i < function.buffers.size(); ++i) {
         // The partials of a tree: its size is a constant of the function.
@@ -79,7 +82,7 @@ void Lowerer::close(std::vector<GridAxis> grid, bool has_loops) {
                 {lir::BufferId(i), function.buffers[i].dtype, {k_.integer(count)}});
         }
     }
-    plan_.stages.push_back({std::move(function), std::move(grid), has_loops});
+    plan_.stages.push_back({std::move(function), std::move(grid), loop_depth});
 }
 
 void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
@@ -99,7 +102,7 @@ void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
     for (const ir::SymbolId symbol : shared_vars_) {
         b_.store(slot(symbol), b_.integer(0), b_.get(names_.at(symbol).bundle.copies[0]));
     }
-    close({}, true);
+    close({}, 1);
 }
 
 void Lowerer::grid_stage(const Stmt& outermost) {
@@ -141,7 +144,7 @@ void Lowerer::grid_stage(const Stmt& outermost) {
         grid_axis(nest, 0, from, to);
     }
     b_.end_for();
-    close(std::move(grid), holds_loop(nest.back()->body));
+    close(std::move(grid), depth_of_loops(nest.back()->body));
 }
 
 void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,

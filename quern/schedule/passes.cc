@@ -185,7 +185,9 @@ public:
         Block result;
         for (Stmt& s : block) {
             const bool inside = !is_outside || s.parallel;
+            if (s.kind == StmtKind::For) around_.push_back({s.symbol, s.value, s.end, s.step});
             s.body = rewrite(std::move(s.body), !inside);
+            if (s.kind == StmtKind::For) around_.pop_back();
             s.otherwise = rewrite(std::move(s.otherwise), is_outside);
             if (s.kind == StmtKind::For && (is_outside || inside_) && is_long(s) &&
                 !reads_reduced(kernel_, s)) {
@@ -200,9 +202,15 @@ public:
 private:
     bool is_long(const Stmt& loop) {
         if (loop.reduces.empty()) return false;
-        return ir::range_of(kernel_, ir::simplify(kernel_, trips_of(kernel_, loop), ranges_),
-                            ranges_)
-                   .high > kChunk;
+        const ExprId most = most_of(trips_of(kernel_, loop));
+        return ir::range_of(kernel_, ir::simplify(kernel_, most, ranges_), ranges_).high > kChunk;
+    }
+
+    /// The largest value that an expression takes in the loops around, or itself if that is not
+    /// known.
+    ExprId most_of(ExprId id) {
+        const ExprId bound = ir::upper_bound(kernel_, id, around_);
+        return exists(bound) ? bound : id;
     }
 
     Block split(const Stmt& loop, bool is_outside, int level) {
@@ -210,7 +218,7 @@ private:
         const ExprId count = kernel_.binary(
             BinaryOp::FloorDiv, kernel_.binary(BinaryOp::Add, trips, kernel_.integer(kChunk - 1)),
             kernel_.integer(kChunk));
-        const Partials partials(kernel_, loop, count);
+        const Partials partials(kernel_, loop, most_of(count));
         Stmt chunks;
         chunks.kind = StmtKind::For;
         chunks.span = loop.span;
@@ -247,6 +255,7 @@ private:
     ir::Kernel& kernel_;
     ir::RangeOf ranges_;
     bool inside_;
+    std::vector<ir::LoopRange> around_;
 };
 
 /// The body is one inner loop that reduces the same, perhaps after lets.

@@ -42,6 +42,12 @@ void spread_nested_reductions(ir::Kernel& kernel);
 /// Numerics: exact.
 void chunk_arg_reductions(ir::Kernel& kernel);
 
+/// for i, j, k: ... exp(f(i, k)) ... -> for i, k: x[i, k] = exp(f(i, k)); for i, j, k: ... x[i, k]
+/// ... for i, j { for k reduces s: s += f(i, k) * y[j, k] } -> for k, j: t[k, j] = y[j, k]; for i,
+/// j { for k reduces s: s += f(i, k) * t[k, j] } inside of parallel loops, where the arrays are
+/// small. Numerics: exact.
+void keep_tiles(ir::Kernel& kernel, const ir::Facts& facts);
+
 /// The number of iterations of a loop whose end is not below its begin.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);
 

@@ -82,6 +82,7 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
     spread_nested_reductions(k);
     split_long_reductions(k, facts, numerics == Numerics::Reproducible);
     chunk_arg_reductions(k);
+    keep_tiles(k, facts);
     mark_parallel(k);
     plan.tiling = choose(k, facts, numerics, target.lanes);
     collect_local(k, k.body, true, plan);

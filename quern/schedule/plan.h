@@ -29,8 +29,8 @@ struct Stage {
     lir::Function function;
     std::vector<GridAxis> grid;
 
-    /// A point of the grid has loops of its own.
-    bool has_loops = false;
+    /// How deep the loops of a point of the grid are.
+    int loop_depth = 0;
 };
 
 /// An array that stages share, or that each thread has for itself.

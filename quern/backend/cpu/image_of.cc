@@ -1,5 +1,6 @@
 #include "quern/backend/cpu/image_of.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "quern/ir/index.h"
@@ -78,7 +79,7 @@ KernelImage image_of(const schedule::Plan& plan, std::vector<std::byte> object) 
         for (const schedule::GridAxis& axis : from.grid) {
             stage.grid.push_back({excerpt(axis.trips), axis.multiple});
         }
-        stage.has_loops = from.has_loops;
+        stage.loop_depth = std::uint8_t(std::min(from.loop_depth, 255));
     }
     for (const schedule::Scratch& s : plan.shared) {
         image.shared.push_back({s.buffer, {s.dtype, excerpt(s.shape)}});
