@@ -23,12 +23,17 @@ constexpr double kFunction = 12;  // exp, tanh, ...
 constexpr double kFold = 24;      // 16 lanes to one
 constexpr double kLoop = 2;       // a branch and a counter
 
+// Copies of an outer loop, of which each has an address of its own. The loops of a point are short
+// (attention's tiles run a quarter slower with eight).
+constexpr int kCopies = 8, kShort = 4;
+
 class Chooser {
 public:
-    Chooser(ir::Kernel& kernel, const ir::Facts& facts, int lanes, Tiling& tiling)
+    Chooser(ir::Kernel& kernel, const ir::Facts& facts, const Target& target, Tiling& tiling)
         : k_(kernel),
           facts_(facts),
-          lanes_(lanes),
+          lanes_(target.lanes),
+          registers_(target.registers),
           tiling_(tiling),
           ranges_(ranges_of(kernel, facts)) {}
 
@@ -154,20 +159,25 @@ private:
         });
     }
 
-    int loads_without(const std::vector<Stmt>& block, ir::SymbolId symbol) {
+    /// What loads cost that do not depend on `symbol`: a vector of lanes more than one element.
+    int loads_without(const std::vector<Stmt>& block, ir::SymbolId symbol, ir::SymbolId lane) {
+        constexpr int kVector = 4;
         int count = 0;
         for (const Stmt& s : block) {
-            count += loads_without(s.body, symbol) + loads_without(s.otherwise, symbol);
+            count += loads_without(s.body, symbol, lane);
+            count += loads_without(s.otherwise, symbol, lane);
             if (!exists(s.value)) continue;
             for (const ExprId node : ir::reachable(k_, s.value)) {
-                count += k_[node].kind == ExprKind::Load && !ir::depends_on(k_, node, symbol);
+                if (k_[node].kind != ExprKind::Load || ir::depends_on(k_, node, symbol)) continue;
+                count += ir::depends_on(k_, node, lane) ? kVector : 1;
             }
         }
         return count;
     }
 
-    /// A reduction inside lanes whose iterations are independent: two vectors of lanes, and four
-    /// copies of the outer loop that shares most of what the reduction loads.
+    /// A reduction inside lanes whose iterations are independent: copies of the outer loop that
+    /// shares most of what the reduction loads, and two vectors of lanes where there is room. The
+    /// sums take half of the registers.
     void unroll(const Stmt& s, std::vector<const Stmt*>& nest) {
         if (s.kind != StmtKind::For) return;
         if (!s.reduces.empty() || (!s.parallel && !why_not_independent(k_, s).empty())) {
@@ -179,15 +189,17 @@ private:
             int loads = 0;
             for (const Stmt* outer : nest) {
                 if (outer == &s || trips(*outer) < 4) continue;
-                const int shared = loads_without(s.body, outer->symbol);
+                const int shared = loads_without(s.body, outer->symbol, s.symbol);
                 if (shared >= loads) {
                     loads = shared;
                     most = outer;
                 }
             }
             if (most && loads > 0) {
-                tiling_.splits.push_back({most->symbol, Level::Unroll, 4});
-                tiling_.splits.push_back({s.symbol, Level::Unroll, 2});
+                const int sums = registers_ / 2, vectors = sums >= 8 ? 2 : 1;
+                const int copies = std::min(sums / vectors, most->parallel ? kCopies : kShort);
+                tiling_.splits.push_back({most->symbol, Level::Unroll, std::uint16_t(copies)});
+                tiling_.splits.push_back({s.symbol, Level::Unroll, std::uint16_t(vectors)});
             }
         } else if (s.body.size() == 1) {
             unroll(s.body[0], nest);
@@ -207,6 +219,7 @@ private:
     ir::Kernel& k_;
     const ir::Facts& facts_;
     int lanes_;
+    int registers_;
     Tiling& tiling_;
     ir::RangeOf ranges_;
 };
@@ -221,10 +234,10 @@ void collect(const std::vector<Stmt>& block, std::vector<const Stmt*>& loops) {
 
 }  // namespace
 
-Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, int lanes) {
+Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target) {
     Tiling tiling;
     tiling.numerics = numerics;
-    Chooser(kernel, facts, lanes, tiling).run();
+    Chooser(kernel, facts, target, tiling).run();
     return tiling;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"
@@ -151,42 +152,87 @@ void Lowerer::arg_reduce(const Stmt& s) {
 }
 
 void Lowerer::branch(const Stmt& s) {
-    const Bundle condition = expr(s.value);
     const std::size_t guards = guards_.size();
     std::vector<ExprId> all;
     conjuncts(k_, s.value, all);
+    const bool is_free =
+        std::none_of(all.begin(), all.end(), [&](ExprId id) { return has_effects(k_, id); });
+    if (in_lanes_ && is_free && s.otherwise.empty()) return guarded(s, all);
+    const Bundle condition = expr(s.value);
     for (const ExprId id : all) guards_.push_back(ir::simplify(k_, id));
     const bool is_one = condition.is_single() && b_.type(condition.copies[0]).lanes == 1;
     if (is_one) {
         b_.begin_if(condition.copies[0]);
-        {
-            const Scope scope(*this);
-            block(s.body);
-        }
+        inside(s.body);
         guards_.resize(guards);
         if (!s.otherwise.empty()) {
             b_.begin_else();
-            const Scope scope(*this);
-            block(s.otherwise);
+            inside(s.otherwise);
         }
         b_.end_if();
         return;
     }
-    const Bundle mask = mask_;
-    const bool had_mask = has_mask_;
-    const auto under = [&](const Bundle& which, const std::vector<Stmt>& statements) {
-        mask_ = masked(which);
-        has_mask_ = true;
-        const Scope scope(*this);
-        block(statements);
-        mask_ = mask;
-        has_mask_ = had_mask;
-    };
     under(condition, s.body);
     guards_.resize(guards);
     if (!s.otherwise.empty()) {
         under(map(condition, [&](ValueId v) { return b_.unary(Op::Not, v); }), s.otherwise);
     }
+}
+
+void Lowerer::inside(const std::vector<Stmt>& statements) {
+    const Scope scope(*this);
+    block(statements);
+}
+
+void Lowerer::under(const Bundle& which, const std::vector<Stmt>& statements) {
+    const Bundle mask = mask_;
+    const bool had_mask = has_mask_;
+    mask_ = masked(which);
+    has_mask_ = true;
+    inside(statements);
+    mask_ = mask;
+    has_mask_ = had_mask;
+}
+
+/// if all of `conditions`, which no lane can fail: what is the same for all lanes is a branch, and
+/// so is that all lanes hold the rest, as they do far from edges.
+void Lowerer::guarded(const Stmt& s, const std::vector<ExprId>& conditions) {
+    const std::size_t guards = guards_.size();
+    ValueId same = lir::kNone;
+    std::optional<Bundle> rest;
+    for (const ExprId id : conditions) {
+        const Bundle holds = expr(id);
+        guards_.push_back(ir::simplify(k_, id));
+        const auto both = [&](ValueId x, ValueId y) { return b_.binary(Op::And, x, y); };
+        if (holds.is_single() && b_.type(holds.copies[0]).lanes == 1) {
+            same = exists(same) ? both(same, holds.copies[0]) : holds.copies[0];
+        } else {
+            rest = rest ? map(*rest, holds, both) : holds;
+        }
+    }
+    if (exists(same)) b_.begin_if(same);
+    const bool is_short = std::none_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
+        return inner.kind == StmtKind::For || inner.kind == StmtKind::If;
+    });
+    if (!rest) {
+        inside(s.body);
+    } else if (!is_short) {
+        under(*rest, s.body);
+    } else {
+        ValueId none_fails = lir::kNone;
+        for (const ValueId holds : rest->copies) {
+            const ValueId is_whole =
+                b_.unary(Op::Not, b_.any(b_.unary(Op::Not, b_.splat(holds, active_lanes()))));
+            none_fails = exists(none_fails) ? b_.binary(Op::And, none_fails, is_whole) : is_whole;
+        }
+        b_.begin_if(none_fails);
+        inside(s.body);
+        b_.begin_else();
+        under(*rest, s.body);
+        b_.end_if();
+    }
+    if (exists(same)) b_.end_if();
+    guards_.resize(guards);
 }
 
 void Lowerer::alloc(const Stmt& s) {

@@ -86,6 +86,9 @@ private:
     bool store_pair(const ir::Stmt& even, const ir::Stmt& odd);
     ValueId load_seconds(ir::BufferId buffer, ValueId offset, ValueId mask);
     void branch(const ir::Stmt& s);
+    void guarded(const ir::Stmt& s, const std::vector<ExprId>& conditions);
+    void inside(const std::vector<ir::Stmt>& statements);
+    void under(const Bundle& which, const std::vector<ir::Stmt>& statements);
     void alloc(const ir::Stmt& s);
     void loop(const ir::Stmt& s);
     void serial_loop(const ir::Stmt& s);

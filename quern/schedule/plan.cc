@@ -84,7 +84,7 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
     chunk_arg_reductions(k);
     keep_tiles(k, facts);
     mark_parallel(k);
-    plan.tiling = choose(k, facts, numerics, target.lanes);
+    plan.tiling = choose(k, facts, numerics, target);
     collect_local(k, k.body, true, plan);
     Lowerer(plan, facts, target).run();
     std::uint32_t number = std::uint32_t(k.buffers.size());

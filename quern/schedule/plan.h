@@ -61,6 +61,9 @@ struct Target {
 
     /// a * b + c rounded once is an instruction.
     bool has_fma = true;
+
+    /// How many vectors of the language its registers hold.
+    int registers = 32;
 };
 
 /// Why a CPU does not run a kernel, or empty.
@@ -68,7 +71,7 @@ std::string legal(const ir::Kernel& kernel);
 
 /// The default schedule: one loop of each nest becomes lanes, chosen by the cost of the memory that
 /// it touches; the outermost parallel loops become the grid.
-Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, int lanes);
+Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target);
 
 /// Lowers a kernel for launches of which `facts` hold.
 Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,

@@ -61,6 +61,21 @@ std::string taken(char* message) {
     return text;
 }
 
+/// Registers of 512, 256 and 128 bits hold a vector of 16 floats, half of one and a quarter.
+schedule::Target target_of(Simd simd) {
+    switch (simd) {
+        case Simd::Avx512:
+            return {.lanes = 16, .has_fma = true, .registers = 32};
+        case Simd::Avx2:
+            return {.lanes = 16, .has_fma = true, .registers = 8};
+        case Simd::Sse41:
+            return {.lanes = 16, .has_fma = false, .registers = 4};
+        case Simd::Scalar:
+            break;
+    }
+    return {.lanes = 1, .has_fma = false, .registers = 16};
+}
+
 std::string make_machine(Session& session, Simd simd) {
     static std::once_flag once;
     std::call_once(once, [] {
@@ -130,10 +145,8 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     const auto start = std::chrono::steady_clock::now();
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
-    const bool is_scalar = request.simd == Simd::Scalar;
     const schedule::Plan plan =
-        schedule::plan(request.kernel, request.facts, request.numerics,
-                       {.lanes = is_scalar ? 1 : 16, .has_fma = request.simd >= Simd::Avx2});
+        schedule::plan(request.kernel, request.facts, request.numerics, target_of(request.simd));
 
     Session session;
     result.error = make_machine(session, request.simd);
