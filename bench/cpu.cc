@@ -12,12 +12,10 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
+#include "bench/hand_written.h"
 #include "quern/support/threads.h"
 #include "tests/cpu/case.h"
 
@@ -178,14 +176,42 @@ struct Job {
 
     /// The same kernel on operands that the interpreter does in an instant.
     std::vector<Tensor> small;
+
+    /// What the two may differ by, relative to 1e-3 and more.
+    float tolerance = 1e-4f;
+
+    /// The same written by hand for rows [begin, end), where there is such a thing.
+    std::function<void(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
+                       std::int64_t end)>
+        by_hand = {};
 };
+
+constexpr std::int64_t kRows = 4096, kWidth = 2048;
+
+#if defined(__x86_64__)
+void softmax_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
+                     std::int64_t end) {
+    const std::int64_t at = begin * kWidth;
+    bench::softmax_rows(operands[0].data<float>() + at, out + at, end - begin, kWidth);
+}
+
+void layer_norm_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
+                        std::int64_t end) {
+    const std::int64_t at = begin * kWidth;
+    bench::layer_norm_rows(operands[0].data<float>() + at, operands[1].data<float>(),
+                           operands[2].data<float>(), out + at, end - begin, kWidth, 1e-5f);
+}
+#else
+constexpr auto softmax_by_hand = nullptr, layer_norm_by_hand = nullptr;
+#endif
 
 std::vector<Job> jobs() {
     const std::int64_t n = 1 << 24;
     const double bytes = 4.0 * n;
     std::string softmax = example("15");
     for (const char* call : {"reduce(max, logits", "reduce(+, exp_vals"}) {
-        softmax.insert(softmax.find(call) + std::string(call).size(), ", axis=-1");
+        // The first is in a comment.
+        softmax.insert(softmax.rfind(call) + std::string(call).size(), ", axis=-1");
     }
     const Tensor x = random({n}, 1), y = random({n}, 2), square = random({4096, 4096}, 3);
     const Tensor few = random({1003}, 4), rows = random({5, 130}, 5);
@@ -216,18 +242,22 @@ std::vector<Job> jobs() {
         {"08 argmax", example("08"), {x}, {}, Bound::Read, bytes, {few}},
         {"15 softmax, rows of 2048",
          softmax,
-         {random({4096, 2048}, 11)},
+         {random({kRows, kWidth}, 11)},
          {},
          Bound::Copy,
          bytes,
-         {rows}},
+         {rows},
+         1e-4f,
+         softmax_by_hand},
         {"16 layer norm, rows of 2048",
          example("16"),
-         {random({4096, 2048}, 12), random({2048}, 13), random({2048}, 14)},
+         {random({kRows, kWidth}, 12), random({kWidth}, 13), random({kWidth}, 14)},
          {{"eps", 1e-5}},
          Bound::Copy,
          bytes,
-         {rows, wide, wide}},
+         {rows, wide, wide},
+         1e-2f,  // a sum of beta and its negative, nearly
+         layer_norm_by_hand},
         {"09 matmul 1024",
          example("09"),
          {random({1024, 1024}, 15), random({1024, 1024}, 16)},
@@ -270,6 +300,53 @@ double time_of(const Job& job, int threads) {
     return best_time([&] { large.run(kernel, result, threads); });
 }
 
+/// The least seconds of the same by hand, or a negative number if the two do not agree.
+double time_by_hand(const Job& job) {
+    const Case c(job.text, job.operands, job.arguments);
+    const CompiledKernel kernel(c.kernel(), c.facts(), Numerics::Strict, cpu::chosen_simd());
+    Tensor ours = c.output(), hand = c.output();
+    c.run(kernel, ours, kThreads);
+    const auto run = [&] {
+        parallel_for(kRows / 16, kThreads, [&](std::int64_t begin, std::int64_t end) {
+            job.by_hand(job.operands, hand.data<float>(), begin * 16, end * 16);
+        });
+    };
+    const double seconds = best_time(run);
+    for (std::int64_t i = 0; i < ours.element_count(); ++i) {
+        const float a = ours.data<float>()[i], b = hand.data<float>()[i];
+        if (std::abs(a - b) > job.tolerance * std::max(1e-3f, std::abs(a))) return -1;
+    }
+    return seconds;
+}
+
+/// How many times faster a kernel on 64 KiB is with the instructions of one level than of another.
+double speed_up(const std::string& text, const std::vector<Tensor>& operands,
+                const Arguments& arguments, cpu::Simd from, cpu::Simd to) {
+    const Case c(text, operands, arguments);
+    const auto seconds = [&](cpu::Simd simd) {
+        const CompiledKernel kernel(c.kernel(), c.facts(), Numerics::Strict, simd);
+        Tensor result = c.output();
+        return best_time([&] {
+            for (int i = 0; i < 50; ++i) c.run(kernel, result, 1);
+        });
+    };
+    return seconds(from) / seconds(to);
+}
+
+void print_levels() {
+    const Tensor x = random({16, 1024}, 40), gamma = random({1024}, 41);
+    for (const auto& [name, number, operands, arguments] :
+         {std::tuple<const char*, const char*, std::vector<Tensor>, Arguments>{
+              "16 layer norm", "16", {x, gamma, gamma}, {{"eps", 1e-5}}},
+          {"17 gelu", "17", {x}, {}}}) {
+        for (const cpu::Simd simd : {cpu::Simd::Avx2, cpu::Simd::Avx512}) {
+            if (!cpu::has(simd)) continue;
+            std::printf("%s on 64 KiB, %s over scalar: %.1fx\n", name, cpu::to_string(simd),
+                        speed_up(example(number), operands, arguments, cpu::Simd::Scalar, simd));
+        }
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -299,7 +376,13 @@ int main() {
         std::printf("%-28s %9.3f %7.1f %s %8.0f %% %9.2fx\n", job.name.c_str(), seconds * 1e3,
                     rate / 1e9, job.bound == Bound::Fma ? "GFLOP" : "GB   ", 100 * rate / bound,
                     one / seconds);
+        if (!job.by_hand || !cpu::has(cpu::Simd::Avx512)) continue;
+        const double hand = time_by_hand(job);
+        all_agree = all_agree && hand > 0;
+        std::printf("%-28s %9.3f ms by hand with AVX-512: %.0f %% of it\n", "", hand * 1e3,
+                    100 * hand / seconds);
     }
+    print_levels();
     const Tensor q = random({1, 1, 512, 64}, 30);
     const double plain = time_of({"",
                                   example("13"),
