@@ -50,6 +50,7 @@ public:
             for (const Stmt& s : k_.body) {
                 std::vector<const Stmt*> nest;
                 unroll(s, nest);
+                unroll_sums(s);
             }
         }
     }
@@ -207,6 +208,23 @@ private:
             unroll_inside(s);
         }
         nest.pop_back();
+    }
+
+    /// Sums in lanes wait for the sum before: several of them take turns.
+    void unroll_sums(const Stmt& s) {
+        const bool has_loops = std::any_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
+            return inner.kind == StmtKind::For;
+        });
+        if (!s.reduces.empty() && !has_loops && tiling_.factor(s.symbol, Level::Vector) > 1) {
+            const bool is_short = cost(s.body, s.symbol) < kFunction;
+            const int copies = std::min(registers_ / 4, is_short ? kShort : 2);
+            if (copies > 1) {
+                tiling_.splits.push_back({s.symbol, Level::Unroll, std::uint16_t(copies)});
+            }
+        }
+        for (const auto* block : {&s.body, &s.otherwise}) {
+            for (const Stmt& inner : *block) unroll_sums(inner);
+        }
     }
 
     void unroll_inside(const Stmt& s) {

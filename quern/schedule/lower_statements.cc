@@ -28,6 +28,24 @@ void conjuncts(const ir::Kernel& kernel, ExprId id, std::vector<ExprId>& all) {
     }
 }
 
+Op fold_of(BinaryOp op, DType dtype) {
+    const bool is_bool = dtype == DType::Bool;
+    switch (op) {
+        case BinaryOp::Mul:
+            return Op::Mul;
+        case BinaryOp::Min:
+            return is_bool ? Op::And : Op::Min;
+        case BinaryOp::Max:
+            return is_bool ? Op::Or : Op::Max;
+        case BinaryOp::And:
+            return Op::And;
+        case BinaryOp::Or:
+            return Op::Or;
+        default:
+            return Op::Add;
+    }
+}
+
 }  // namespace
 
 void Lowerer::block(const std::vector<Stmt>& statements) {
@@ -263,7 +281,9 @@ ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
 }
 
 void Lowerer::loop(const Stmt& s) {
-    const Axis axis = axis_of(s);
+    Axis axis = axis_of(s);
+    // Sums of copies inside of copies are not told apart.
+    if (!s.reduces.empty() && !unrolls_.empty()) axis.unroll = 1;
     loops_.push_back({s.symbol, s.value, s.end, s.step});
     const auto body = [&] { block(s.body); };
     const ValueId count = trips(s, axis);
@@ -349,18 +369,22 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
     b_.end_if();
 }
 
-/// Lane l adds up iterations l, l + lanes, ...: partial l of the tree.
+/// Lane l adds up iterations l, l + lanes, ...: partial l of the tree. Unrolled, each copy has sums
+/// of its own.
 void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<void()>& body) {
+    const auto combined = [&](BinaryOp op, ValueId x, ValueId y) { return arithmetic(op, x, y); };
     std::vector<Name> outer;
     for (const ir::SymbolId symbol : s.reduces) {
         const BinaryOp op = operator_of(s.body, symbol);
         const ValueId start = expr(identity(k_, op, k_.symbols[symbol].dtype)).copies[0];
         Name name;
         name.kind = Name::Kind::Register;
+        if (axis.unroll > 1) unrolls_.push_back(axis.unroll);
         name.bundle.axes = active_axes();
         for_each_copy(name.bundle.axes, [&](const Copy&) {
             name.bundle.copies.push_back(b_.reg(b_.splat(start, std::uint16_t(axis.lanes))));
         });
+        if (axis.unroll > 1) unrolls_.pop_back();
         outer.push_back(names_.at(symbol));
         names_[symbol] = name;
     }
@@ -368,23 +392,21 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
     for (std::size_t i = 0; i < s.reduces.size(); ++i) {
         const ir::SymbolId symbol = s.reduces[i];
         const BinaryOp op = operator_of(s.body, symbol);
-        const Bundle total = map(names_[symbol].bundle, [&](ValueId r) {
-            Op fold = op == BinaryOp::Mul   ? Op::Mul
-                      : op == BinaryOp::Min ? Op::Min
-                      : op == BinaryOp::Max ? Op::Max
-                      : op == BinaryOp::And ? Op::And
-                      : op == BinaryOp::Or  ? Op::Or
-                                            : Op::Add;
-            if (k_.symbols[symbol].dtype == DType::Bool) {
-                if (fold == Op::Max) fold = Op::Or;
-                if (fold == Op::Min) fold = Op::And;
+        Bundle total;
+        total.axes = active_axes();
+        const std::vector<ValueId> registers = names_[symbol].bundle.copies;
+        const auto copies = std::size_t(axis.unroll);
+        for (std::size_t r = 0; r < registers.size(); r += copies) {
+            ValueId sum = b_.get(registers[r]);
+            for (std::size_t u = 1; u < copies; ++u) {
+                sum = combined(op, sum, b_.get(registers[r + u]));
             }
-            return b_.fold(fold, b_.get(r));
-        });
+            total.copies.push_back(b_.fold(fold_of(op, k_.symbols[symbol].dtype), sum));
+        }
         names_[symbol] = outer[i];
         const Bundle before = map(outer[i].bundle, [&](ValueId r) { return b_.get(r); });
         assign(symbol,
-               map(before, total, [&](ValueId x, ValueId y) { return arithmetic(op, x, y); }));
+               map(before, total, [&](ValueId x, ValueId y) { return combined(op, x, y); }));
     }
 }
 

@@ -42,6 +42,11 @@ void spread_nested_reductions(ir::Kernel& kernel);
 /// Numerics: exact.
 void chunk_arg_reductions(ir::Kernel& kernel);
 
+/// for i: t[i] = a[i] - b; ... t[j] ... -> ... a[j] - b ...
+/// inside of parallel loops, where nothing in between changes what the array holds.
+/// Numerics: exact.
+void forward_arrays(ir::Kernel& kernel);
+
 /// for i, j, k: ... exp(f(i, k)) ... -> for i, k: x[i, k] = exp(f(i, k)); for i, j, k: ... x[i, k]
 /// ... for i, j { for k reduces s: s += f(i, k) * y[j, k] } -> for k, j: t[k, j] = y[j, k]; for i,
 /// j { for k reduces s: s += f(i, k) * t[k, j] } inside of parallel loops, where the arrays are

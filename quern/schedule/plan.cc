@@ -79,6 +79,7 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
     plan.kernel = kernel;
     ir::Kernel& k = plan.kernel;
     inline_index_lets(k);
+    forward_arrays(k);
     spread_nested_reductions(k);
     split_long_reductions(k, facts, numerics == Numerics::Reproducible);
     chunk_arg_reductions(k);

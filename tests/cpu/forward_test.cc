@@ -1,0 +1,158 @@
+#include <string>
+
+#include "tests/cpu/compiled_run.h"
+
+// Arrays of a point that hold what is as easily computed again disappear; the result stays.
+
+namespace quern::cpu_test {
+namespace {
+
+class Forward : public Compiled {};
+
+Tensor numbers(const Shape& shape) {
+    std::vector<float> values(std::size_t(element_count(shape)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = float((i * 37 + 11) % 23) / 16 - 0.7f;
+    }
+    return Tensor::from(shape, values);
+}
+
+/// A kernel of blocks of rows, `t` a tile of each.
+std::string blocks(const std::string& body) {
+    return "compute(x) {\n    @kernel custom\n    for b in 0..n:\n        for q in 0..m step 8:\n" +
+           body + "}";
+}
+
+void expect_blocks(const std::string& body, double tolerance = 1e-5) {
+    SCOPED_TRACE(body);
+    for (const std::int64_t rows : {7, 16}) {
+        for (const std::int64_t columns : {1, 19}) {
+            expect_agreement(Case(blocks(body), {numbers({2, rows, columns})}), tolerance);
+        }
+    }
+}
+
+TEST_F(Forward, TilesUsedOnceAndMoreThanOnce) {
+    expect_blocks(R"(
+            let t = x[b, q:q+8] - 0.5
+            out[b, q:q+8] = exp(t)
+)");
+    expect_blocks(R"(
+            let t = x[b, q:q+8] - 0.5
+            out[b, q:q+8] = exp(t) * t + row_sum(t)
+)",
+                  1e-4);
+    expect_blocks(R"(
+            let m = row_max(x[b, q:q+8])
+            let t = x[b, q:q+8] - m
+            let u = t * 2.0
+            out[b, q:q+8] = u + t
+)");
+}
+
+TEST_F(Forward, TilesThatAreReadElsewhereThanWhereTheyWereWritten) {
+    const std::string text = R"(
+compute(x) {
+    @kernel custom
+    for b in 0..n:
+        for q in 0..m step 8:
+            let t = x[b, q:q+8] * 2.0
+            let u = transpose(t)
+            out[b, q:q+8] = t @ (u @ t)
+})";
+    for (const std::int64_t rows : {3, 8, 21}) {
+        expect_agreement(Case(text, {numbers({2, rows, 7})}), 1e-4);
+    }
+}
+
+TEST_F(Forward, NotATileWhoseSourceChangesAfterIt) {
+    expect_blocks(R"(
+            var a = x[b, q:q+8] * 1.0
+            let t = a + 1.0
+            a = a * 3.0
+            out[b, q:q+8] = t + a
+)");
+    expect_blocks(R"(
+            var c = 2.0
+            let t = x[b, q:q+8] * c
+            c = 5.0
+            out[b, q:q+8] = t + c
+)");
+    expect_blocks(R"(
+            var a = x[b, q:q+8] * 1.0
+            for k in 0..3:
+                let t = a + 1.0
+                a = t * 0.5
+                a = a + t
+            out[b, q:q+8] = a
+)");
+}
+
+TEST_F(Forward, NotATileThatIsWrittenTwice) {
+    expect_blocks(R"(
+            var a = x[b, q:q+8] - 1.0
+            a = x[b, q:q+8] + 1.0
+            out[b, q:q+8] = a * 2.0
+)");
+}
+
+TEST_F(Forward, SumsOfSeveralVectorsAtATime) {
+    const std::string sum = R"(
+compute(x) {
+    @kernel custom
+    for b in 0..n:
+        var s = 0.0
+        for i in 0..m: s += x[b, i] * x[b, i]
+        out[b] = s
+})";
+    const std::string extreme = R"(
+compute(x) {
+    @kernel fused
+    out = reduce(max, x, axis=-1) - reduce(min, x, axis=-1)
+})";
+    for (const std::int64_t width : {1, 16, 63, 65, 128, 1000}) {
+        SCOPED_TRACE(width);
+        expect_agreement(Case(sum, {numbers({3, width})}), 1e-4);
+        expect_agreement(Case(extreme, {numbers({3, width})}));
+    }
+}
+
+TEST_F(Forward, GuardsThatSomeLanesPass) {
+    const std::string text = R"(
+compute(x, w) {
+    @kernel custom
+    for i in 0..n, j in 0..m:
+        var s = 0.0
+        for a in 0..3:
+            for c in 0..3:
+                let y = i + a - 1
+                let z = j * step + c - 1
+                if y >= 0 and y < n and z >= 0 and z < m: s += x[y, z] * w[a, c]
+        out[i, j] = s
+})";
+    for (const Shape& shape : {Shape{1, 1}, {2, 3}, {5, 16}, {4, 17}, {9, 50}, {3, 65}}) {
+        for (const std::int64_t step : {1, 2}) {
+            SCOPED_TRACE(to_string(shape));
+            expect_agreement(Case(text, {numbers(shape), numbers({3, 3})}, {{"step", step}}), 1e-4);
+        }
+    }
+    const std::string several = R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n:
+        var s = 0.0
+        for k in 0..9:
+            if i + k >= 4 and k < 7 and i + k < n:
+                let v = x[i + k]
+                s += v
+                s = s * 0.5 + v
+        out[i] = s
+})";
+    for (const std::int64_t n : {5, 31, 100}) {
+        SCOPED_TRACE(n);
+        expect_agreement(Case(several, {numbers({n})}), 1e-4);
+    }
+}
+
+}  // namespace
+}  // namespace quern::cpu_test
