@@ -1,7 +1,9 @@
 #include "quern/ir/cir.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "quern/support/check.h"
 
@@ -15,7 +17,9 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 std::uint64_t hash(const Expr& e) {
     std::uint64_t h = static_cast<std::uint64_t>(e.kind) << 24 | std::uint64_t(e.op) << 16 |
                       static_cast<std::uint64_t>(e.dtype) << 8 | e.count;
-    return mix(mix(mix(mix(h, e.a), e.b), e.c), 17);
+    h = mix(mix(mix(h, e.a), e.b), e.c);
+    // The product of two numbers says most in its upper half.
+    return h ^ h >> 32;
 }
 
 bool equal(const Expr& x, const Expr& y) {
@@ -116,20 +120,34 @@ std::string_view to_string(BinaryOp op) {
     return "?";
 }
 
+void Kernel::grow_shared() {
+    constexpr std::size_t kFirst = 256;
+    const std::vector<std::uint32_t> before =
+        std::exchange(shared_, std::vector<std::uint32_t>(std::max(kFirst, shared_.size() * 2)));
+    const std::size_t mask = shared_.size() - 1;
+    for (const std::uint32_t number : before) {
+        if (number == 0) continue;
+        std::size_t at = hash(exprs[number - 1]) & mask;
+        while (shared_[at] != 0) at = (at + 1) & mask;
+        shared_[at] = number;
+    }
+}
+
 ExprId Kernel::make(Expr node, bool share) {
+    const auto number = static_cast<std::uint32_t>(exprs.size());
     if (share) {
-        const std::uint64_t key = hash(node);
-        const auto [first, last] = shared_.equal_range(key);
-        for (auto it = first; it != last; ++it) {
-            if (equal((*this)[it->second], node)) return it->second;
+        if (shared_.size() < 2 * (shared_count_ + 1)) grow_shared();
+        const std::size_t mask = shared_.size() - 1;
+        std::size_t at = hash(node) & mask;
+        for (; shared_[at] != 0; at = (at + 1) & mask) {
+            const ExprId id{shared_[at] - 1};
+            if (equal((*this)[id], node)) return id;
         }
-        const ExprId id{static_cast<std::uint32_t>(exprs.size())};
-        shared_.emplace(key, id);
-        exprs.push_back(node);
-        return id;
+        shared_[at] = number + 1;
+        ++shared_count_;
     }
     exprs.push_back(node);
-    return ExprId{static_cast<std::uint32_t>(exprs.size() - 1)};
+    return ExprId{number};
 }
 
 ExprId Kernel::integer(std::int64_t value, Span span) {
@@ -266,6 +284,7 @@ void Kernel::compact(const std::vector<ExprId*>& extra) {
     exprs.clear();
     index_pool.clear();
     shared_.clear();
+    shared_count_ = 0;
     // Operands come before their users in the arena, so marking goes down and copying goes up.
     std::vector<ExprId> moved(old.size(), kNoExpr);
     std::vector<bool> live(old.size());

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "quern/dtype.h"
@@ -249,7 +248,12 @@ struct Kernel {
 
 private:
     ExprId make(Expr node, bool share);
-    std::unordered_multimap<std::uint64_t, ExprId> shared_;
+    void grow_shared();
+
+    /// The shared nodes by hash, at the next free place: number + 1, or 0 where none is. At most
+    /// half of it is taken.
+    std::vector<std::uint32_t> shared_;
+    std::size_t shared_count_ = 0;
 };
 
 }  // namespace quern::ir
