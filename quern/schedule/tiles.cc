@@ -60,6 +60,12 @@ void collect(const Block& block, Writes& writes) {
     }
 }
 
+bool holds_array(const Block& block) {
+    return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
+        return s.kind == StmtKind::Alloc || holds_array(s.body) || holds_array(s.otherwise);
+    });
+}
+
 template <class List, class T>
 bool holds(const List& list, const T& value) {
     return std::find(list.begin(), list.end(), value) != list.end();
@@ -76,7 +82,9 @@ private:
     Block rewrite(Block block, bool is_in_point) {
         Block result;
         for (Stmt& s : block) {
-            const bool is_point = is_in_point || (s.kind == StmtKind::For && s.parallel);
+            // A point with an array of its own cannot be a lane: the others should stay able to.
+            const bool is_point =
+                is_in_point || (s.kind == StmtKind::For && s.parallel && holds_array(s.body));
             // The outermost nest first: what serves all of it is filled once.
             if (is_in_point && s.kind == StmtKind::For && !s.parallel) nest(s, result);
             if (s.kind == StmtKind::For) around_.push_back({s.symbol, s.value, s.end, s.step});

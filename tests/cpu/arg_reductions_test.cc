@@ -48,6 +48,12 @@ TEST_F(ArgReductions, FindTheFirstOfTheBestAtEverySize) {
     }
 }
 
+TEST_F(ArgReductions, RunOnAllThreadsInLanes) {
+    const Case c(text_of("argmax"), {values_with_ties(20000, DType::Float32, 1)});
+    const CompiledKernel kernel(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Sse41);
+    EXPECT_EQ(kernel.schedule().find("chunk: grid; i: vector 16"), 0u) << kernel.schedule();
+}
+
 TEST_F(ArgReductions, FindItInEveryDtype) {
     for (const DType dtype : {DType::Int8, DType::UInt8, DType::Int32, DType::UInt64, DType::Int64,
                               DType::Float16, DType::BFloat16, DType::Float64}) {

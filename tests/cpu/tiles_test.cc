@@ -18,10 +18,12 @@ Tensor numbers(const Shape& shape, DType dtype = DType::Float32, int seed = 1) {
     return Tensor::from(shape, values).to(dtype);
 }
 
-/// A kernel of points b, whose loops stand in `body`.
+/// A kernel of points b, whose loops stand in `body`. Each has a tile, since only points with
+/// arrays get more of them.
 std::string point(const std::string& body) {
-    return "compute(x, y) {\n    @kernel custom\n    for b in 0..n:\n        var s = 0.0\n" + body +
-           "        out[b] = s\n}";
+    return "compute(x, y) {\n    @kernel custom\n    for b in 0..n:\n"
+           "        var t = zeros(2, 2)\n        t = t + 1.0\n        var s = 0.0\n" +
+           body + "        out[b] = s + reduce(+, t)\n}";
 }
 
 const std::string kProduct = point(R"(
@@ -139,6 +141,30 @@ TEST_F(Tiles, DoNotHoldAFunctionWhoseLoopEndsWhereAnotherSays) {
                 for k in 0..min(j, 8): s += exp(x[b, i, k]) * y[j, k]
 )");
     expect_agreement(Case(text, {numbers({2, 9, 17}), numbers({16, 17})}), 1e-4, 10);
+}
+
+std::string schedule_of(const Case& c) {
+    return CompiledKernel(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Sse41).schedule();
+}
+
+TEST_F(Tiles, AreMadeInPointsWithArraysAndLeaveOtherPointsToLanes) {
+    const Case with(kProduct, {numbers({2, 9, 17}), numbers({16, 17})});
+    EXPECT_EQ(with.kernel().buffers.size(), 4u);
+    // The loops that fill the array, beside those that read it.
+    const std::string schedule = schedule_of(with);
+    EXPECT_NE(schedule.find("k: vector 16"), schedule.rfind("k: ")) << schedule;
+    const std::string blur = R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n, j in 0..m:
+        var s = 0.0
+        for a in 0..5:
+            for c in 0..5: s += exp(-0.1 * f32(a * a)) * x[i + a, j + c]
+        out[i, j] = s
+})";
+    const Case without(blur, {numbers({40, 70})});
+    EXPECT_NE(schedule_of(without).find("j: vector 16"), std::string::npos) << schedule_of(without);
+    expect_agreement(without, 1e-4, 10);
 }
 
 TEST_F(Tiles, AreNotMadeOfWhatIsTooLarge) {
