@@ -1,6 +1,10 @@
 #include "quern/runtime/machine_code.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
 
 #include "quern/error.h"
 #include "quern/runtime/cpu_plugin.h"
@@ -58,6 +62,34 @@ TEST_F(MachineCodes, NoByteOfAnObjectMakesTheLoaderReadOrWriteOutside) {
         }
         bytes[at] = before;
     }
+}
+
+TEST_F(MachineCodes, ADistanceThatDoesNotFitIsRefused) {
+    const std::vector<std::byte> whole = object();
+    Elf64_Ehdr header;
+    std::memcpy(&header, whole.data(), sizeof(header));
+    int relocations = 0;
+    for (std::size_t i = 0; i < header.e_shnum; ++i) {
+        Elf64_Shdr section;
+        std::memcpy(&section, &whole[header.e_shoff + i * sizeof(section)], sizeof(section));
+        if (section.sh_type != SHT_RELA) continue;
+        const std::size_t at = section.sh_offset + offsetof(Elf64_Rela, r_addend);
+        for (const std::int64_t addend : {std::numeric_limits<std::int64_t>::max(),
+                                          std::numeric_limits<std::int64_t>::min(),
+                                          std::int64_t(1) << 31, -(std::int64_t(1) << 40)}) {
+            std::vector<std::byte> bytes = whole;
+            std::memcpy(&bytes[at], &addend, sizeof(addend));
+            try {
+                MachineCode::load(bytes);
+                // Tables of sections that are not loaded are not applied.
+                continue;
+            } catch (const DeviceError& error) {
+                EXPECT_NE(std::string(error.what()).find("distance"), std::string::npos);
+            }
+            ++relocations;
+        }
+    }
+    EXPECT_EQ(relocations, 4);
 }
 
 }  // namespace
