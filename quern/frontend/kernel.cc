@@ -150,10 +150,10 @@ Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tens
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
         frontend::LaunchKey key = body_->key(device_);
-        frontend::ShortList<const Tensor*> pointers;
+        frontend::LaunchList<const Tensor*> pointers;
         for (const Tensor& operand : operands) {
             key.add(operand);
-            pointers.push_back(&operand);
+            pointers->push_back(&operand);
         }
         for (const Argument& argument : arguments) key.add(argument.name, argument.value);
         auto result = frontend::launch_again(key, pointers);
@@ -164,11 +164,11 @@ Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> a
 Tensor Kernel::call(std::span<const Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
         frontend::LaunchKey key = body_->key(device_);
-        frontend::ShortList<const Tensor*> pointers;
+        frontend::LaunchList<const Tensor*> pointers;
         for (const Input& input : inputs) {
             if (input.tensor == nullptr) continue;
             key.add(*input.tensor);
-            pointers.push_back(input.tensor);
+            pointers->push_back(input.tensor);
         }
         for (const Input& input : inputs) {
             if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);

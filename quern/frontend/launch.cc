@@ -189,10 +189,10 @@ bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments, const LaunchOptions& options) {
     LaunchKey key(source, compute, options.device, options.pedantic);
-    ShortList<const Tensor*> pointers;
+    LaunchList<const Tensor*> pointers;
     for (const Tensor& operand : operands) {
         key.add(operand);
-        pointers.push_back(&operand);
+        pointers->push_back(&operand);
     }
     for (const auto& [name, number] : arguments) key.add(name, number);
     for (const semantics::Piped& function : options.then) key.add(function);

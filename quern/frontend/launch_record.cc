@@ -103,12 +103,12 @@ std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor*
     if (!kept) return std::nullopt;
     const LaunchRecord& record = kept->record;
     Tensor result = new_result(record);
-    ShortList<void*> addresses;
+    LaunchList<void*> addresses;
     for (const Tensor* operand : operands) {
         // Operands are never written.
-        addresses.push_back(const_cast<void*>(operand->data()));
+        addresses->push_back(const_cast<void*>(operand->data()));
     }
-    addresses.push_back(result.data());
+    addresses->push_back(result.data());
     if (!record.kernel->run(record.launch, addresses)) {
         return std::nullopt;
     }

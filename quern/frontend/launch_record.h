@@ -1,10 +1,8 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -12,30 +10,16 @@
 
 #include "quern/frontend/launch.h"
 #include "quern/runtime/compiled.h"
+#include "quern/support/short_list.h"
 
 // Launches of compiled code are remembered: one that is like an earlier one in all but elements
 // and addresses needs no names, no binding and no allocation but that of its result.
 
 namespace quern::frontend {
 
-/// A list that takes memory of the heap only above kFew entries.
+/// Of operands, and of words of a key: more than launches have as a rule.
 template <class T>
-class ShortList {
-public:
-    static constexpr std::size_t kFew = 96;
-
-    ShortList() : list_(&memory_) { list_.reserve(kFew); }
-    ShortList(const ShortList&) = delete;
-    ShortList& operator=(const ShortList&) = delete;
-
-    void push_back(T value) { list_.push_back(value); }
-    operator std::span<const T>() const { return list_; }
-
-private:
-    alignas(T) std::array<std::byte, kFew * sizeof(T)> room_;
-    std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
-    std::pmr::vector<T> list_;
-};
+using LaunchList = ShortList<T, 96>;
 
 /// All that decides a launch but elements and addresses, as words.
 class LaunchKey {
@@ -51,10 +35,10 @@ public:
     std::uint64_t hash() const;
 
 private:
-    void add(std::uint64_t word) { words_.push_back(word); }
+    void add(std::uint64_t word) { words_->push_back(word); }
     void add(std::string_view text);
 
-    ShortList<std::uint64_t> words_;
+    LaunchList<std::uint64_t> words_;
 };
 
 struct LaunchRecord {

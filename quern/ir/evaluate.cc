@@ -175,7 +175,9 @@ private:
 }  // namespace
 
 std::vector<ExprId> reachable(const Kernel& kernel, ExprId id) {
-    std::vector<ExprId> found{id};
+    std::vector<ExprId> found;
+    found.reserve(16);
+    found.push_back(id);
     // Small expressions are the rule: a linear search beats a set until they grow.
     std::vector<bool> seen;
     constexpr std::size_t few = 24;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "quern/ir/intervals.h"
+#include "quern/support/short_list.h"
 
 namespace quern::ir {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 constexpr std::size_t kMostTerms = 32;
 constexpr std::size_t kMostFactors = 12;
 constexpr std::size_t kMostOperands = 8;
+
+/// Most forms have no more, so that they take memory once.
+constexpr std::size_t kFewTerms = 4;
 
 BinaryOp binary_op(const Expr& e) { return static_cast<BinaryOp>(e.op); }
 
@@ -23,7 +27,10 @@ bool is_binary(const Expr& e, BinaryOp op) {
 /// Every node's users have larger ids, so the largest id on the heap is complete when it is taken.
 template <class Visit>
 void for_each_atom(const Kernel& kernel, ExprId id, std::int64_t& constant, Visit visit) {
-    std::vector<Term> heap{{id, 1}};
+    if (is_leaf(kernel[id])) return visit(id, std::int64_t(1));
+    ShortList<Term, 16> room;
+    auto& heap = *room;
+    heap.push_back({id, 1});
     const auto below = [](const Term& x, const Term& y) { return x.atom < y.atom; };
     const auto push = [&](std::uint32_t child, std::int64_t coefficient) {
         heap.push_back({ExprId{child}, coefficient});
@@ -135,6 +142,10 @@ public:
 
     /// The canonical form of an int64 expression.
     Affine affine(ExprId id) {
+        // Most are sums of leaves, and canonical as they stand.
+        Affine sum = linear(kernel_, id);
+        const auto is_canonical = [&](const Term& t) { return is_leaf(kernel_[t.atom]); };
+        if (std::ranges::all_of(sum.terms, is_canonical)) return sum;
         prepare(id);
         return form_of(static_cast<std::uint32_t>(id));
     }
@@ -170,6 +181,7 @@ private:
 
     Affine form_of(std::uint32_t id) const {
         Affine result;
+        result.terms.reserve(kFewTerms);
         for_each_atom(
             kernel_, ExprId{id}, result.constant, [&](ExprId each, std::int64_t coefficient) {
                 const Affine& form = forms_[position(each)];
@@ -463,6 +475,7 @@ private:
 
 Affine linear(const Kernel& kernel, ExprId id) {
     Affine result;
+    result.terms.reserve(kFewTerms);
     for_each_atom(kernel, id, result.constant, [&](ExprId atom, std::int64_t coefficient) {
         result.terms.push_back({atom, coefficient});
     });

@@ -78,6 +78,9 @@ Range range_of(const Kernel& kernel, const Affine& affine, const RangeOf& ranges
 bool proves_at_least(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges = {});
 bool proves_less(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges = {});
 
+/// The one of two int64 expressions that is never above the other, or kNoExpr if that is not shown.
+ExprId lesser_of(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges = {});
+
 /// The q of a = b * q, where q is a sum of products whatever the leaves are (n of n*m by m, 3 of
 /// 3*n by n). Finds it where b is one product; kNoExpr if b does not divide a, or b is 0.
 ExprId exact_quotient(Kernel& kernel, ExprId a, ExprId b);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "quern/support/short_list.h"
+
 namespace quern::ir {
 namespace {
 
@@ -136,14 +138,20 @@ Range Intervals::of(const Affine& affine) {
 Range Intervals::of(ExprId id) { return of(linear(kernel_, id)); }
 
 void Intervals::visit(ExprId id) {
+    const auto is_known = [&](ExprId each) {
+        return is_leaf(kernel_[each]) || atoms_.contains(static_cast<std::uint32_t>(each));
+    };
+    if (is_known(id)) return;
     // What is below comes first, on a stack of our own: expressions may be deep.
-    std::vector<ExprId> stack{id};
+    ShortList<ExprId, 32> room;
+    auto& stack = *room;
+    stack.push_back(id);
     while (!stack.empty()) {
         const ExprId top = stack.back();
         const std::size_t before = stack.size();
-        if (!atoms_.contains(static_cast<std::uint32_t>(top))) {
+        if (!is_known(top)) {
             for_each_child(kernel_, top, [&](ExprId child) {
-                if (!atoms_.contains(static_cast<std::uint32_t>(child))) stack.push_back(child);
+                if (!is_known(child)) stack.push_back(child);
             });
             if (stack.size() > before) continue;
             of_atom(top);
@@ -152,25 +160,25 @@ void Intervals::visit(ExprId id) {
     }
 }
 
+Range Intervals::of_leaf(const Expr& leaf) const {
+    if (ranges_) {
+        if (const std::optional<Range> known = ranges_(leaf)) return *known;
+    }
+    if (leaf.kind == ExprKind::Dim || leaf.kind == ExprKind::Extent) return {0, kInfinity};
+    return range_of_dtype(leaf.dtype);
+}
+
 Range Intervals::of_atom(ExprId id) {
+    const Expr& e = kernel_[id];
+    if (is_leaf(e)) return of_leaf(e);
     const auto key = static_cast<std::uint32_t>(id);
     if (const auto found = atoms_.find(key); found != atoms_.end()) return found->second;
-    const Expr& e = kernel_[id];
     const auto operand = [&](std::uint32_t child) { return of(linear(kernel_, ExprId{child})); };
     Range result = range_of_dtype(e.dtype);
     switch (e.kind) {
         case ExprKind::Const:
             if (!is_floating(e.dtype)) result.low = result.high = kernel_.integer_value(id);
             break;
-        case ExprKind::Dim:
-        case ExprKind::Extent:
-        case ExprKind::Scalar:
-        case ExprKind::Symbol: {
-            if (e.kind == ExprKind::Dim || e.kind == ExprKind::Extent) result = {0, kInfinity};
-            if (!ranges_) break;
-            if (const std::optional<Range> known = ranges_(e)) result = *known;
-            break;
-        }
         case ExprKind::Binary:
             result = of_binary(e);
             break;
@@ -191,7 +199,7 @@ Range Intervals::of_atom(ExprId id) {
             if (e.dtype == DType::Int64 && from != DType::UInt64) result = range_of_dtype(from);
             break;
         }
-        case ExprKind::Load:
+        default:
             break;
     }
     atoms_.emplace(key, result);
@@ -273,6 +281,13 @@ Range range_of(const Kernel& kernel, const Affine& affine, const RangeOf& ranges
 bool proves_at_least(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
     const Affine difference = sum(affine_of(kernel, a, ranges), affine_of(kernel, b, ranges), -1);
     return Intervals(kernel, ranges).proves_nonnegative(difference);
+}
+
+ExprId lesser_of(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
+    const Affine difference = sum(affine_of(kernel, b, ranges), affine_of(kernel, a, ranges), -1);
+    Intervals intervals(kernel, ranges);
+    if (intervals.proves_nonnegative(difference)) return a;
+    return intervals.proves_nonnegative(scaled(difference, -1)) ? b : kNoExpr;
 }
 
 bool proves_less(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {

@@ -28,6 +28,12 @@ constexpr bool is_small(std::int64_t x) {
     return -limit <= x && x <= limit;
 }
 
+/// What ranges are known of, and no simplification looks into.
+constexpr bool is_leaf(const Expr& e) {
+    return e.kind == ExprKind::Dim || e.kind == ExprKind::Extent || e.kind == ExprKind::Scalar ||
+           e.kind == ExprKind::Symbol;
+}
+
 Affine scaled(const Affine& a, std::int64_t factor);
 
 /// a + factor * b.
@@ -46,6 +52,7 @@ public:
 
 private:
     void visit(ExprId id);
+    Range of_leaf(const Expr& leaf) const;
     Range of_atom(ExprId id);
     Range of_binary(const Expr& node);
 

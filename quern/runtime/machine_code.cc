@@ -100,9 +100,7 @@ Layout lay_out(const Object& object, const Elf64_Shdr& names) {
     return layout;
 }
 
-bool fits(std::int64_t value) {
-    return value == static_cast<std::int32_t>(value);
-}
+bool fits(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
 
 class Relocator {
 public:
@@ -125,7 +123,8 @@ public:
             if (type != R_X86_64_PC32 && type != R_X86_64_PLT32) {
                 refuse("a relocation of kind " + std::to_string(type));
             }
-            // Where it is and what it names are less than 2^31: sums of three such numbers are exact.
+            // Where it is and what it names are less than 2^31: sums of three such numbers are
+            // exact.
             if (!fits(r.r_addend)) refuse("a distance that does not fit");
             const std::int64_t value = symbol + r.r_addend - std::int64_t(place);
             if (!fits(value)) refuse("a distance that does not fit");

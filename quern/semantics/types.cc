@@ -341,9 +341,8 @@ ExprId Lowering::minimum(ExprId a, ExprId b) {
         if (at_most(a, ExprId{f.a})) return minimum(a, ExprId{f.b});
         if (at_most(a, ExprId{f.b})) return minimum(a, ExprId{f.a});
     }
-    if (ir::proves_at_least(kernel_, b, a)) return a;
-    if (ir::proves_at_least(kernel_, a, b)) return b;
-    return kernel_.binary(BinaryOp::Min, a, b);
+    const ExprId lesser = ir::lesser_of(kernel_, a, b);
+    return exists(lesser) ? lesser : kernel_.binary(BinaryOp::Min, a, b);
 }
 
 Axis Lowering::meet(const Axis& a, const Axis& b) {

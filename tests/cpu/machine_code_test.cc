@@ -74,9 +74,9 @@ TEST_F(MachineCodes, ADistanceThatDoesNotFitIsRefused) {
         std::memcpy(&section, &whole[header.e_shoff + i * sizeof(section)], sizeof(section));
         if (section.sh_type != SHT_RELA) continue;
         const std::size_t at = section.sh_offset + offsetof(Elf64_Rela, r_addend);
-        for (const std::int64_t addend : {std::numeric_limits<std::int64_t>::max(),
-                                          std::numeric_limits<std::int64_t>::min(),
-                                          std::int64_t(1) << 31, -(std::int64_t(1) << 40)}) {
+        for (const std::int64_t addend :
+             {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min(),
+              std::int64_t(1) << 31, -(std::int64_t(1) << 40)}) {
             std::vector<std::byte> bytes = whole;
             std::memcpy(&bytes[at], &addend, sizeof(addend));
             try {
