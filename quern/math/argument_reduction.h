@@ -77,7 +77,7 @@ Angle<V> large_angle_of_float(V x) {
 template <DoubleValue V>
 Angle<V> angle_of_float(V x) {
     const V quarter = round_even(x * kTwoOverPi);
-    const V rest = (x - quarter * kHalfPi1) - quarter * kHalfPiLow;
+    const V rest = multiply_add(quarter, -kHalfPiLow, multiply_add(quarter, -kHalfPi1, x));
     return rarely(x >= kLargeAngle, Angle<V>{quarter, rest, x.constant(0)},
                   [x] { return large_angle_of_float(x); });
 }

@@ -65,10 +65,10 @@ struct Exponential {
 template <Value V>
 Exponential<V> reduced_exp(V x) {
     using Table = ExponentialTable<typename V::Element>;
-    const V rounded = x * kLog2E + FormatOf<V>::kRounder;
+    const V rounded = multiply_add(x, kLog2E, FormatOf<V>::kRounder);
     const V k = rounded - FormatOf<V>::kRounder;
-    const V r = (x - k * Table::kLn2High) - k * Table::kLn2Low;
-    return {rounded, r + r * r * polynomial(r, Table::kExp)};
+    const V r = multiply_add(k, -Table::kLn2Low, multiply_add(k, -Table::kLn2High, x));
+    return {rounded, multiply_add(r * r, polynomial(r, Table::kExp), r)};
 }
 
 /// 2^k for k in the lowest bits of `rounded`, where that is a normal number.
@@ -78,13 +78,19 @@ V scale_of(V rounded) {
     return power_of_two<V>(i + i.constant(FormatOf<V>::kBias - FormatOf<V>::kRounderBits));
 }
 
-/// 2^k x rounded once, also where 2^k or the result is no normal number: half of k at a time.
 template <Value V>
-V scaled(V x, V rounded) {
+V scaled_by_halves(V x, V rounded) {
     const auto i = bits(rounded);
     const auto biased = i + i.constant(2 * FormatOf<V>::kBias - FormatOf<V>::kRounderBits);
     const auto half = biased >> 1;
     return x * power_of_two<V>(half) * power_of_two<V>(biased - half);
+}
+
+/// 2^k x rounded once, also where 2^k or the result is no normal number: half of k at a time. Who
+/// has an operation for it may overload this.
+template <Value V>
+V scaled(V x, V rounded) {
+    return scaled_by_halves(x, rounded);
 }
 
 /// x brought into [least, most]; NaN stays.
@@ -107,7 +113,7 @@ V exp2(V x) {
     const V near = clamped(x, Table::kLeast2, Table::kMost2);
     const V rounded = near + FormatOf<V>::kRounder;
     const V r = near - (rounded - FormatOf<V>::kRounder);
-    return scaled(r * polynomial(r, Table::kExp2) + 1.0, rounded);
+    return scaled(multiply_add(r, polynomial(r, Table::kExp2), 1.0), rounded);
 }
 
 }  // namespace quern::math

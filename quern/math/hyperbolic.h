@@ -58,9 +58,9 @@ Hyperbolic<V> reduced_hyperbolic(V x) {
     const V size = abs(x);
     const V t = select(size > Table::kMost, Table::kMost, size);
     // k is 0 up to |x| = 0.7 ln 2, since the terms of a sum cancel where k is 1 and r negative.
-    const V rounded = (t * kLog2E - 0.2) + Form::kRounder;
+    const V rounded = multiply_add(t, kLog2E, -0.2) + Form::kRounder;
     const V n = rounded - Form::kRounder;
-    const V r = (t - n * Exp::kLn2High) - n * Exp::kLn2Low;
+    const V r = multiply_add(n, -Exp::kLn2Low, multiply_add(n, -Exp::kLn2High, t));
     const V z = r * r;
 
     const auto i = bits(rounded);
@@ -69,21 +69,21 @@ Hyperbolic<V> reduced_hyperbolic(V x) {
     const V grows = power_of_two<V>(middle + k);
     // From k = 64 on the other power is too small to matter.
     const V falls = power_of_two<V>(select(k < i.constant(64), middle - k, i.constant(0)));
-    return {grows - falls, grows + falls, r + r * z * polynomial(z, Table::kSinh),
+    return {grows - falls, grows + falls, multiply_add(r * z, polynomial(z, Table::kSinh), r),
             z * polynomial(z, Table::kCosh)};
 }
 
 template <Value V>
 V sinh(V x) {
     const Hyperbolic<V> h = reduced_hyperbolic(x);
-    const V half = h.a + (h.a * h.cosh_r_minus_1 + h.b * h.sinh_r);
+    const V half = h.a + multiply_add(h.a, h.cosh_r_minus_1, h.b * h.sinh_r);
     return with_sign(half + half, sign_of(x));
 }
 
 template <Value V>
 V cosh(V x) {
     const Hyperbolic<V> h = reduced_hyperbolic(x);
-    const V half = h.b + (h.b * h.cosh_r_minus_1 + h.a * h.sinh_r);
+    const V half = h.b + multiply_add(h.b, h.cosh_r_minus_1, h.a * h.sinh_r);
     return half + half;
 }
 
@@ -93,11 +93,11 @@ V tanh(V x) {
     using Table = HyperbolicTable<typename V::Element>;
     const V size = abs(x);
     const V z = x * x;
-    const V near = size + size * z * polynomial(z, Table::kTanh);
+    const V near = multiply_add(size * z, polynomial(z, Table::kTanh), size);
     const V t = select(size > Table::kMostTanh, Table::kMostTanh, size);
     const Exponential<V> e = reduced_exp(t + t);
     const V scale = scale_of(e.rounded);
-    const V far = 1.0 - 2.0 / (scale * e.fraction + (scale + 1.0));
+    const V far = 1.0 - 2.0 / multiply_add(scale, e.fraction, scale + 1.0);
     return with_sign(select(size < 0.55, near, far), sign_of(x));
 }
 

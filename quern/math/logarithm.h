@@ -70,7 +70,8 @@ template <Value V>
 V log_excess(V f, V half_square) {
     const V s = f / (f + 2.0);
     const V z = s * s;
-    return s * (half_square + z * polynomial(z, LogarithmTable<typename V::Element>::kAtanh));
+    return s *
+           multiply_add(z, polynomial(z, LogarithmTable<typename V::Element>::kAtanh), half_square);
 }
 
 /// The logarithm of x, given that of the positive finite numbers.
@@ -85,8 +86,8 @@ V log(V x) {
     using Exp = ExponentialTable<typename V::Element>;
     const Logarithm<V> p = split(x);
     const V half_square = p.f * p.f * 0.5;
-    const V small = half_square - (log_excess(p.f, half_square) + p.k * Exp::kLn2Low);
-    return log_special(x, p.k * Exp::kLn2High - (small - p.f));
+    const V excess = multiply_add(p.k, Exp::kLn2Low, log_excess(p.f, half_square));
+    return log_special(x, multiply_add(p.k, Exp::kLn2High, p.f - (half_square - excess)));
 }
 
 /// log2 of 2^k (1 + f). log m = high + low with few bits in high, so that its product with the

@@ -7,8 +7,8 @@
 
 #include "quern/math/value.h"
 
-// Plain numbers as values. Code that uses this is compiled without contraction of products and
-// sums (-ffp-contract=off).
+// Plain numbers as values; a product and a sum are one operation where `fuses`. Code that uses this
+// is compiled without contraction of products and sums (-ffp-contract=off).
 
 namespace quern::math {
 
@@ -20,7 +20,7 @@ struct NativeMask {
     friend NativeMask operator!(NativeMask a) { return {!a.value}; }
 };
 
-template <class T>
+template <class T, bool fuses = false>
 struct NativeInt {
     using Unsigned = std::make_unsigned_t<T>;
 
@@ -43,10 +43,11 @@ struct NativeInt {
     friend NativeInt select(NativeMask m, NativeInt a, NativeInt b) { return m.value ? a : b; }
 };
 
-template <class T>
+template <class T, bool fuses = false>
 struct Native {
     using Element = T;
-    using Int = NativeInt<std::conditional_t<std::is_same_v<T, float>, std::int32_t, std::int64_t>>;
+    using Bits = std::conditional_t<std::is_same_v<T, float>, std::int32_t, std::int64_t>;
+    using Int = NativeInt<Bits, fuses>;
     using Mask = NativeMask;
 
     T number;
@@ -64,6 +65,9 @@ struct Native {
     friend NativeMask operator>=(Native a, Native b) { return {a.number >= b.number}; }
     friend NativeMask operator==(Native a, Native b) { return {a.number == b.number}; }
     friend NativeMask operator!=(Native a, Native b) { return {a.number != b.number}; }
+    friend Native multiply_add(Native a, Native b, Native c) {
+        return {fuses ? std::fma(a.number, b.number, c.number) : a.number * b.number + c.number};
+    }
     friend Native abs(Native a) { return {std::fabs(a.number)}; }
     friend Native sqrt(Native a) { return {std::sqrt(a.number)}; }
     friend Native floor(Native a) { return {std::floor(a.number)}; }
@@ -72,14 +76,22 @@ struct Native {
     friend Int bits(Native a) { return {std::bit_cast<decltype(Int::number)>(a.number)}; }
 };
 
-inline Native<float> from_bits(NativeInt<std::int32_t> i) {
+template <bool fuses>
+Native<float, fuses> from_bits(NativeInt<std::int32_t, fuses> i) {
     return {std::bit_cast<float>(i.number)};
 }
-inline Native<double> from_bits(NativeInt<std::int64_t> i) {
+template <bool fuses>
+Native<double, fuses> from_bits(NativeInt<std::int64_t, fuses> i) {
     return {std::bit_cast<double>(i.number)};
 }
-inline Native<double> widen(Native<float> x) { return {double(x.number)}; }
-inline Native<float> narrow(Native<double> x) { return {float(x.number)}; }
+template <bool fuses>
+Native<double, fuses> widen(Native<float, fuses> x) {
+    return {double(x.number)};
+}
+template <bool fuses>
+Native<float, fuses> narrow(Native<double, fuses> x) {
+    return {float(x.number)};
+}
 
 template <class T, class Rare>
 T rarely(NativeMask m, T common, Rare rare) {

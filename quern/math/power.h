@@ -47,13 +47,13 @@ V positive_power(V size, V y) {
     // Beyond 2^64 every power of a number other than 1 is 0 or infinite.
     const V times = clamped(y, -0x1p64, 0x1p64);
     const TwoParts<V> exact = exact_product(times, logarithm.high);
-    const V low = exact.low + times * logarithm.low;
+    const V low = multiply_add(times, logarithm.low, exact.low);
     const V near = clamped(exact.high, Table::kLeast2, Table::kMost2);
     const V rounded = near + FormatOf<V>::kRounder;
     // What was clamped has no use for a low part, which may be large.
     const V rest = select(near == exact.high, low, 0.0);
     const V r = (near - (rounded - FormatOf<V>::kRounder)) + rest;
-    return scaled(r * polynomial(r, Table::kExp2) + 1.0, rounded);
+    return scaled(multiply_add(r, polynomial(r, Table::kExp2), 1.0), rounded);
 }
 
 template <FloatValue V>
@@ -66,7 +66,7 @@ V positive_power(V size, V y) {
     const Wide near = clamped(exponent, -200, 200);
     const Wide rounded = near + Format<double>::kRounder;
     const Wide r = near - (rounded - Format<double>::kRounder);
-    return narrow((r * polynomial(r, Table::kExp2) + 1.0) * scale_of(rounded));
+    return narrow(multiply_add(r, polynomial(r, Table::kExp2), 1.0) * scale_of(rounded));
 }
 
 /// The special cases of C99, annex F.9.4.4.

@@ -38,7 +38,7 @@ struct SineAndCosine {
 template <class Table, Value V>
 SineAndCosine<V> sine_and_cosine(V r) {
     const V z = r * r;
-    return {r, r * z * polynomial(z, Table::kSin), 1.0 - z * 0.5,
+    return {r, r * z * polynomial(z, Table::kSin), multiply_add(z, -0.5, 1.0),
             z * z * polynomial(z, Table::kCos)};
 }
 

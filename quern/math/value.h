@@ -8,13 +8,15 @@
 
 // What the functions of this folder are written for: a value of type float or double that may be a
 // number (native.h) or a handle to a node of a program that is being built. The operations below
-// are all that they use. Each is exact or rounded once as IEEE 754 says, and nothing is contracted
-// or reassociated, so whoever evaluates them gets the same bits.
+// are all that they use. Each is exact or rounded once as IEEE 754 says, and nothing else is
+// contracted or reassociated, so whoever evaluates them, and fuses alike, gets the same bits.
 //
 //   V          typename V::Element (float or double), V::Int (int32 or int64), V::Mask
 //              x.constant(c)      the double c rounded to Element, in whatever x lives in
 //              x + y  x - y  x * y  x / y  -x
 //              x < y  x <= y  x > y  x >= y  x == y  x != y      a mask, false for NaN but for !=
+//              multiply_add(x, y, z)   x y + z: V says whether the product is rounded, and the
+//                                 functions keep their bounds either way
 //              abs(x)  sqrt(x)  floor(x)  round_even(x)
 //              select(m, x, y)    m ? x : y; both sides are evaluated
 //              bits(x)            its bits as V::Int; from_bits(i) is the way back
@@ -72,6 +74,7 @@ concept Value = ValueType<V> && requires(V x, typename V::Int i, typename V::Mas
     { x >= x } -> std::same_as<typename V::Mask>;
     { x == x } -> std::same_as<typename V::Mask>;
     { x != x } -> std::same_as<typename V::Mask>;
+    { multiply_add(x, x, x) } -> std::same_as<V>;
     { abs(x) } -> std::same_as<V>;
     { sqrt(x) } -> std::same_as<V>;
     { floor(x) } -> std::same_as<V>;
@@ -114,6 +117,19 @@ V operator-(double c, V x) {
 template <ValueType V>
 V operator/(double c, V x) {
     return x.constant(c) / x;
+}
+
+template <ValueType V>
+V multiply_add(V x, double c, V z) {
+    return multiply_add(x, x.constant(c), z);
+}
+template <ValueType V>
+V multiply_add(V x, V y, double c) {
+    return multiply_add(x, y, x.constant(c));
+}
+template <ValueType V>
+V multiply_add(V x, double c, double d) {
+    return multiply_add(x, x.constant(c), x.constant(d));
 }
 
 template <ValueType V>
@@ -175,10 +191,10 @@ V polynomial(V x, const std::array<double, n>& c) {
     const auto terms = [&](std::size_t first) {
         std::size_t k = first + (n - 1 - first) / step * step;
         V sum = x.constant(c[k]);
-        for (; k > first; k -= step) sum = sum * power + c[k - step];
+        for (; k > first; k -= step) sum = multiply_add(sum, power, c[k - step]);
         return sum;
     };
-    return step == 1 ? terms(0) : terms(0) + x * terms(1);
+    return step == 1 ? terms(0) : multiply_add(x, terms(1), terms(0));
 }
 
 /// The bit of a value's sign, and nothing else.

@@ -37,16 +37,16 @@ lir::ValueId apply(UnaryOp op, V x) {
 
 }  // namespace
 
-lir::ValueId function(lir::Builder& builder, UnaryOp op, lir::ValueId x) {
-    return builder.type(x).dtype == DType::Float32 ? apply(op, Handle<float>{&builder, x})
-                                                   : apply(op, Handle<double>{&builder, x});
+lir::ValueId function(const FunctionPlace& place, UnaryOp op, lir::ValueId x) {
+    return place.builder.type(x).dtype == DType::Float32 ? apply(op, Handle<float>{&place, x})
+                                                         : apply(op, Handle<double>{&place, x});
 }
 
-lir::ValueId power(lir::Builder& builder, lir::ValueId x, lir::ValueId y) {
-    if (builder.type(x).dtype == DType::Float32) {
-        return pow(Handle<float>{&builder, x}, Handle<float>{&builder, y}).id;
+lir::ValueId power(const FunctionPlace& place, lir::ValueId x, lir::ValueId y) {
+    if (place.builder.type(x).dtype == DType::Float32) {
+        return pow(Handle<float>{&place, x}, Handle<float>{&place, y}).id;
     }
-    return pow(Handle<double>{&builder, x}, Handle<double>{&builder, y}).id;
+    return pow(Handle<double>{&place, x}, Handle<double>{&place, y}).id;
 }
 
 }  // namespace quern::schedule

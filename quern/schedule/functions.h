@@ -5,10 +5,18 @@
 
 namespace quern::schedule {
 
+/// Where the instructions of a function go, and whether a product and a sum, and a number and a
+/// power of two, are one of them.
+struct FunctionPlace {
+    lir::Builder& builder;
+    bool fuses = false;
+    bool scales = false;
+};
+
 /// The instructions of a function, for x of float32 or float64.
-lir::ValueId function(lir::Builder& builder, ir::UnaryOp op, lir::ValueId x);
+lir::ValueId function(const FunctionPlace& place, ir::UnaryOp op, lir::ValueId x);
 
 /// x to the power of y, both float32 or both float64.
-lir::ValueId power(lir::Builder& builder, lir::ValueId x, lir::ValueId y);
+lir::ValueId power(const FunctionPlace& place, lir::ValueId x, lir::ValueId y);
 
 }  // namespace quern::schedule

@@ -4,29 +4,31 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "quern/lir/builder.h"
-#include "quern/math/value.h"
+#include "quern/math/exponential.h"
+#include "quern/schedule/functions.h"
 
 // Values of quern/math that stand for instructions: the functions written there become LIR. They
 // are of that namespace, so that its functions are found for them.
 
 namespace quern::math {
 
+using schedule::FunctionPlace;
+
 template <class Element>
 inline constexpr bool kIsFloat = std::is_same_v<Element, float>;
 
 struct MaskHandle {
-    lir::Builder* builder;
+    const FunctionPlace* place;
     lir::ValueId id;
 
     friend MaskHandle operator&(MaskHandle a, MaskHandle b) {
-        return {a.builder, a.builder->binary(lir::Op::And, a.id, b.id)};
+        return {a.place, a.place->builder.binary(lir::Op::And, a.id, b.id)};
     }
     friend MaskHandle operator|(MaskHandle a, MaskHandle b) {
-        return {a.builder, a.builder->binary(lir::Op::Or, a.id, b.id)};
+        return {a.place, a.place->builder.binary(lir::Op::Or, a.id, b.id)};
     }
     friend MaskHandle operator!(MaskHandle a) {
-        return {a.builder, a.builder->unary(lir::Op::Not, a.id)};
+        return {a.place, a.place->builder.unary(lir::Op::Not, a.id)};
     }
 };
 
@@ -34,14 +36,14 @@ template <class E>
 struct IntHandle {
     static constexpr DType kDType = kIsFloat<E> ? DType::Int32 : DType::Int64;
 
-    lir::Builder* builder;
+    const FunctionPlace* place;
     lir::ValueId id;
 
     IntHandle constant(std::int64_t value) const {
-        return {builder, builder->constant(kDType, std::uint64_t(value))};
+        return {place, place->builder.constant(kDType, std::uint64_t(value))};
     }
     IntHandle with(lir::Op op, IntHandle other) const {
-        return {builder, builder->binary(op, id, other.id)};
+        return {place, place->builder.binary(op, id, other.id)};
     }
 
     friend IntHandle operator+(IntHandle a, IntHandle b) { return a.with(lir::Op::Add, b); }
@@ -56,13 +58,13 @@ struct IntHandle {
         return a.with(lir::Op::ShiftRight, a.constant(n));
     }
     friend MaskHandle operator<(IntHandle a, IntHandle b) {
-        return {a.builder, a.builder->compare(lir::Op::Less, a.id, b.id)};
+        return {a.place, a.place->builder.compare(lir::Op::Less, a.id, b.id)};
     }
     friend MaskHandle operator==(IntHandle a, IntHandle b) {
-        return {a.builder, a.builder->compare(lir::Op::Equal, a.id, b.id)};
+        return {a.place, a.place->builder.compare(lir::Op::Equal, a.id, b.id)};
     }
     friend IntHandle select(MaskHandle m, IntHandle a, IntHandle b) {
-        return {a.builder, a.builder->select(m.id, a.id, b.id)};
+        return {a.place, a.place->builder.select(m.id, a.id, b.id)};
     }
 };
 
@@ -73,19 +75,19 @@ struct Handle {
     using Mask = MaskHandle;
     static constexpr DType kDType = kIsFloat<E> ? DType::Float32 : DType::Float64;
 
-    lir::Builder* builder;
+    const FunctionPlace* place;
     lir::ValueId id;
 
     Handle constant(double value) const {
         using Bits = std::conditional_t<kIsFloat<E>, std::uint32_t, std::uint64_t>;
-        return {builder, builder->constant(kDType, std::bit_cast<Bits>(static_cast<E>(value)))};
+        return {place, place->builder.constant(kDType, std::bit_cast<Bits>(static_cast<E>(value)))};
     }
     Handle with(lir::Op op, Handle other) const {
-        return {builder, builder->binary(op, id, other.id)};
+        return {place, place->builder.binary(op, id, other.id)};
     }
-    Handle with(lir::Op op) const { return {builder, builder->unary(op, id)}; }
+    Handle with(lir::Op op) const { return {place, place->builder.unary(op, id)}; }
     Mask compare(lir::Op op, Handle other) const {
-        return {builder, builder->compare(op, id, other.id)};
+        return {place, place->builder.compare(op, id, other.id)};
     }
 
     friend Handle operator+(Handle a, Handle b) { return a.with(lir::Op::Add, b); }
@@ -99,26 +101,36 @@ struct Handle {
     friend Mask operator>=(Handle a, Handle b) { return b.compare(lir::Op::LessEqual, a); }
     friend Mask operator==(Handle a, Handle b) { return a.compare(lir::Op::Equal, b); }
     friend Mask operator!=(Handle a, Handle b) { return a.compare(lir::Op::NotEqual, b); }
+    friend Handle multiply_add(Handle a, Handle b, Handle c) {
+        if (!a.place->fuses) return a * b + c;
+        return {a.place, a.place->builder.fma(a.id, b.id, c.id)};
+    }
     friend Handle abs(Handle a) { return a.with(lir::Op::Abs); }
     friend Handle sqrt(Handle a) { return a.with(lir::Op::Sqrt); }
     friend Handle floor(Handle a) { return a.with(lir::Op::Floor); }
     friend Handle round_even(Handle a) { return a.with(lir::Op::RoundEven); }
     friend Handle select(Mask m, Handle a, Handle b) {
-        return {a.builder, a.builder->select(m.id, a.id, b.id)};
+        return {a.place, a.place->builder.select(m.id, a.id, b.id)};
     }
-    friend Int bits(Handle a) { return {a.builder, a.builder->bitcast(a.id, Int::kDType)}; }
+    friend Int bits(Handle a) { return {a.place, a.place->builder.bitcast(a.id, Int::kDType)}; }
 };
 
 template <class E>
+Handle<E> scaled(Handle<E> x, Handle<E> rounded) {
+    if (!x.place->scales) return scaled_by_halves(x, rounded);
+    return x.with(lir::Op::Scale, rounded - Format<E>::kRounder);
+}
+
+template <class E>
 Handle<E> from_bits(IntHandle<E> i) {
-    return {i.builder, i.builder->bitcast(i.id, Handle<E>::kDType)};
+    return {i.place, i.place->builder.bitcast(i.id, Handle<E>::kDType)};
 }
 
 inline Handle<double> widen(Handle<float> x) {
-    return {x.builder, x.builder->cast(x.id, DType::Float64)};
+    return {x.place, x.place->builder.cast(x.id, DType::Float64)};
 }
 inline Handle<float> narrow(Handle<double> x) {
-    return {x.builder, x.builder->cast(x.id, DType::Float32)};
+    return {x.place, x.place->builder.cast(x.id, DType::Float32)};
 }
 
 }  // namespace quern::math

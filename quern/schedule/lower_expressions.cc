@@ -156,7 +156,7 @@ Bundle Lowerer::unary(const ir::Expr& e) {
         if (op == UnaryOp::Neg) return b_.unary(Op::Neg, v);
         if (op == UnaryOp::Abs) return b_.unary(Op::Abs, v);
         const ValueId x = is_narrow(operand) ? b_.cast(v, DType::Float32) : v;
-        const ValueId y = function(b_, op, x);
+        const ValueId y = function(functions(), op, x);
         return b_.cast(y, operand);
     });
 }
@@ -184,9 +184,9 @@ ValueId Lowerer::arithmetic(BinaryOp op, ValueId a, ValueId b) {
             return as(is_max ? Op::Max : Op::Min);
         }
         case BinaryOp::Pow: {
-            if (!is_narrow(dtype)) return power(b_, a, b);
-            return b_.cast(power(b_, b_.cast(a, DType::Float32), b_.cast(b, DType::Float32)),
-                           dtype);
+            if (!is_narrow(dtype)) return power(functions(), a, b);
+            return b_.cast(
+                power(functions(), b_.cast(a, DType::Float32), b_.cast(b, DType::Float32)), dtype);
         }
         case BinaryOp::And:
             return b_.binary(Op::And, a, b);

@@ -129,7 +129,7 @@ void Lowerer::accumulate(const Stmt& s) {
                             (dtype == DType::Float32 || dtype == DType::Float64);
     const Bundle registers = names_.at(s.symbol).bundle;
     const auto present = [&] { return map(registers, [&](ValueId r) { return b_.get(r); }); };
-    if (is_product && has_fma_ && plan_.tiling.numerics == Numerics::Strict) {
+    if (is_product && fuses_) {
         const Bundle a = expr(ExprId{value.a});
         const Bundle b = expr(ExprId{value.b});
         assign(s.symbol, map(a, b, present(),
@@ -137,9 +137,14 @@ void Lowerer::accumulate(const Stmt& s) {
         return;
     }
     const Bundle v = expr(s.value);
+    // An extremum looks whether its first operand is NaN: of a new element it may do so before the
+    // others are taken. Which of two equal zeros is taken depends on the order.
+    const bool swaps = (s.op == BinaryOp::Min || s.op == BinaryOp::Max) &&
+                       plan_.tiling.numerics == Numerics::Strict;
     assign(s.symbol, map(present(), v, [&](ValueId sum, ValueId x) {
                const std::uint16_t lanes = std::max(b_.type(sum).lanes, b_.type(x).lanes);
-               return arithmetic(s.op, b_.splat(sum, lanes), b_.splat(x, lanes));
+               const ValueId a = b_.splat(sum, lanes), b = b_.splat(x, lanes);
+               return swaps ? arithmetic(s.op, b, a) : arithmetic(s.op, a, b);
            }));
 }
 

@@ -9,6 +9,7 @@
 
 #include "quern/ir/index.h"
 #include "quern/lir/builder.h"
+#include "quern/schedule/functions.h"
 #include "quern/schedule/plan.h"
 
 // From scheduled CIR to LIR. A pass over a loop body covers several iterations: the lanes of a
@@ -41,7 +42,8 @@ public:
           k_(plan.kernel),
           facts_(facts),
           lanes_(target.lanes),
-          has_fma_(target.has_fma) {}
+          fuses_(target.has_fma && plan.tiling.numerics == Numerics::Strict),
+          has_scale_(target.has_scale) {}
 
     void run();
 
@@ -113,6 +115,7 @@ private:
     Bundle logical(const ir::Expr& e);
     Bundle select(const ir::Expr& e);
     ValueId arithmetic(ir::BinaryOp op, ValueId a, ValueId b);
+    FunctionPlace functions() { return {b_, fuses_, has_scale_}; }
     Bundle divide(ir::BinaryOp op, const Bundle& a, const Bundle& b, lang::Span span);
     ValueId number(double value, DType dtype);
 
@@ -156,7 +159,9 @@ private:
     ir::Kernel& k_;
     const ir::Facts& facts_;
     int lanes_;
-    bool has_fma_;
+    /// A product and a sum may be one operation, where the language leaves it open.
+    bool fuses_;
+    bool has_scale_;
 
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;

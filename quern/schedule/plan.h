@@ -62,6 +62,9 @@ struct Target {
     /// a * b + c rounded once is an instruction.
     bool has_fma = true;
 
+    /// a * 2^b rounded once is an instruction.
+    bool has_scale = false;
+
     /// How many vectors of the language its registers hold.
     int registers = 32;
 };

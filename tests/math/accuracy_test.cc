@@ -19,8 +19,8 @@ protected:
     const Function& function() const { return functions()[GetParam()]; }
 
     void judge(const Worst& worst, const char* format) const {
-        std::printf("%s of %s: at most %.3f ulp, at %a\n", function().name.c_str(), format,
-                    worst.error, worst.x);
+        std::printf("%s%s of %s: at most %.3f ulp, at %a\n", function().name.c_str(),
+                    function().fuses ? ", fused," : "", format, worst.error, worst.x);
         EXPECT_LE(worst.error, kMost) << function().name << " at " << worst.x;
     }
 };
@@ -83,7 +83,10 @@ TEST_P(Accuracy, OfEveryFloat16AndBFloat16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, ::testing::Range<std::size_t>(0, functions().size()),
-                         [](const auto& info) { return functions()[info.param].name; });
+                         [](const auto& info) {
+                             const Function& f = functions()[info.param];
+                             return f.name + (f.fuses ? "Fused" : "");
+                         });
 
 TEST(Functions, OfTheLanguageHaveAReferenceHereUnlessExact) {
     const std::vector<std::string> exact = {"abs", "ceil", "floor", "sqrt"};

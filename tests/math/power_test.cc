@@ -7,10 +7,10 @@
 namespace quern::math::testing {
 namespace {
 
-template <class T>
+template <class T, bool fuses>
 class Power {
 public:
-    static T of(T x, T y) { return pow(Native<T>{x}, Native<T>{y}).number; }
+    static T of(T x, T y) { return pow(Native<T, fuses>{x}, Native<T, fuses>{y}).number; }
 
     void check(T x, T y) {
         mpfr_set_d(x_.value, double(x), MPFR_RNDN);
@@ -31,9 +31,9 @@ private:
 
 /// Bases of every size to powers whose results have every size, bases near 1 to large powers, and
 /// negative bases to integers.
-template <class T>
+template <class T, bool fuses>
 void check_random_powers(int count) {
-    Power<T> power;
+    Power<T, fuses> power;
     std::mt19937_64 engine(7);
     std::uniform_real_distribution<double> uniform(-1, 1);
     const int most = sizeof(T) == 4 ? 150 : 1075;
@@ -52,10 +52,16 @@ void check_random_powers(int count) {
                 power.worst.y);
 }
 
-TEST(Power, OfFloatIsWithinTwoUlp) { check_random_powers<float>(100'000); }
-TEST(Power, OfDoubleIsWithinTwoUlp) { check_random_powers<double>(50'000); }
+TEST(Power, OfFloatIsWithinTwoUlp) {
+    check_random_powers<float, false>(100'000);
+    check_random_powers<float, true>(100'000);
+}
+TEST(Power, OfDoubleIsWithinTwoUlp) {
+    check_random_powers<double, false>(50'000);
+    check_random_powers<double, true>(50'000);
+}
 
-template <class T>
+template <class T, bool fuses>
 void check_special_powers() {
     using Limits = std::numeric_limits<T>;
     std::vector<T> points;
@@ -66,15 +72,17 @@ void check_special_powers() {
         points.push_back(x);
         points.push_back(-x);
     }
-    Power<T> power;
+    Power<T, fuses> power;
     for (const T x : points) {
         for (const T y : points) power.check(x, y);
     }
 }
 
 TEST(Power, HasTheSpecialCasesOfC) {
-    check_special_powers<float>();
-    check_special_powers<double>();
+    check_special_powers<float, false>();
+    check_special_powers<double, false>();
+    check_special_powers<float, true>();
+    check_special_powers<double, true>();
 }
 
 }  // namespace

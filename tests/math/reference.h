@@ -68,6 +68,9 @@ inline int reciprocal_root(mpfr_t result, const mpfr_t x, mpfr_rnd_t rounding) {
 /// A function, what it is called in C and in MPFR, and where it changes its way of computing.
 struct Function {
     std::string name;
+
+    /// Products and sums of its polynomials are rounded once.
+    bool fuses;
     float (*of_float)(float);
     double (*of_double)(double);
     double (*of_c)(double);
@@ -77,14 +80,15 @@ struct Function {
 
 #define QUERN_FUNCTION(name, of_mpfr, ...)                                            \
     Function {                                                                        \
-#name, [](float x) { return name(Native<float>{x}).number; },                       \
-            [](double x) { return name(Native<double>{x}).number; },                        \
+#name, fuses, [](float x) { return name(Native<float, fuses>{x}).number; },         \
+            [](double x) { return name(Native<double, fuses>{x}).number; },                 \
             [](double x) { return std::name(x); }, of_mpfr, __VA_ARGS__ \
     }
 
-inline const std::vector<Function>& functions() {
-    static const double half_pi = std::acos(0.0), ln2 = std::log(2.0), root = std::sqrt(0.5);
-    static const std::vector<Function> all = {
+template <bool fuses>
+std::vector<Function> functions_of() {
+    const double half_pi = std::acos(0.0), ln2 = std::log(2.0), root = std::sqrt(0.5);
+    return {
         QUERN_FUNCTION(exp, mpfr_exp, {ln2 / 2, 88.722839, 103.9, 104, 709.7827, 745.2, 89, 710}),
         QUERN_FUNCTION(exp2, mpfr_exp2, {0.5, 126, 128, 149, 150, 1022, 1024, 1074, 1075}),
         QUERN_FUNCTION(log, mpfr_log, {1, root, 2 * root, 0x1p-126, 0x1p-1022}),
@@ -103,15 +107,25 @@ inline const std::vector<Function>& functions() {
         QUERN_FUNCTION(tanh, mpfr_tanh, {0.55, 1.5 * ln2, 9.5, 20}),
         QUERN_FUNCTION(erf, mpfr_erf, {0.85, 4, 6}),
         Function{"rsqrt",
-                 [](float x) { return rsqrt(Native<float>{x}).number; },
-                 [](double x) { return rsqrt(Native<double>{x}).number; },
+                 fuses,
+                 [](float x) { return rsqrt(Native<float, fuses>{x}).number; },
+                 [](double x) { return rsqrt(Native<double, fuses>{x}).number; },
                  [](double x) { return 1 / std::sqrt(x); },
                  reciprocal_root,
                  {1, 2, 4}},
     };
-    return all;
 }
 #undef QUERN_FUNCTION
+
+/// Each as it is, and with fused products.
+inline const std::vector<Function>& functions() {
+    static const std::vector<Function> all = [] {
+        std::vector<Function> list = functions_of<false>();
+        for (Function& f : functions_of<true>()) list.push_back(std::move(f));
+        return list;
+    }();
+    return all;
+}
 
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;

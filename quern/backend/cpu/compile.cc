@@ -65,7 +65,7 @@ std::string taken(char* message) {
 schedule::Target target_of(Simd simd) {
     switch (simd) {
         case Simd::Avx512:
-            return {.lanes = 16, .has_fma = true, .registers = 32};
+            return {.lanes = 16, .has_fma = true, .has_scale = true, .registers = 32};
         case Simd::Avx2:
             return {.lanes = 16, .has_fma = true, .registers = 8};
         case Simd::Sse41:

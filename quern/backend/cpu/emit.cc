@@ -150,6 +150,7 @@ private:
             case OpClass::Unary:
                 return unary(i);
             case OpClass::Binary:
+                if (i.op == Op::Scale) return scale(module_, b_, value(i.a), value(i.b));
                 return binary(i.op, i.type.dtype, value(i.a), value(i.b));
             case OpClass::Compare:
                 return compare(i.op, dtype(i.a), value(i.a), value(i.b));
@@ -257,9 +258,10 @@ private:
 
     /// a if it is NaN or better than b, else b.
     LLVMValueRef extreme(bool is_max, DType dtype, LLVMValueRef a, LLVMValueRef b) {
-        const Op less = Op::Less;
-        const LLVMValueRef better =
-            is_max ? compare(less, dtype, b, a) : compare(less, dtype, a, b);
+        // As maxps and minps have it for floats: where one is NaN they give the second.
+        const LLVMValueRef better = !is_max              ? compare(Op::Less, dtype, a, b)
+                                    : is_floating(dtype) ? LLVMBuildFCmp(b_, LLVMRealOGT, a, b, "")
+                                                         : compare(Op::Less, dtype, b, a);
         const LLVMValueRef chosen = LLVMBuildSelect(b_, better, a, b, "");
         if (!is_floating(dtype)) return chosen;
         const LLVMValueRef is_nan = LLVMBuildFCmp(b_, LLVMRealUNO, a, a, "");

@@ -11,4 +11,7 @@ namespace quern::cpu {
 LLVMValueRef intrinsic(LLVMModuleRef module, LLVMBuilderRef builder, std::string_view name,
                        std::vector<LLVMTypeRef> types, std::vector<LLVMValueRef> arguments);
 
+/// x * 2^y with AVX-512's instruction, for one lane or whole vectors of 512 bits, of f32 or f64.
+LLVMValueRef scale(LLVMModuleRef module, LLVMBuilderRef builder, LLVMValueRef x, LLVMValueRef y);
+
 }  // namespace quern::cpu
