@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/hand_written.h"
+#include "quern/io.h"
 #include "quern/support/threads.h"
 #include "tests/cpu/case.h"
 
@@ -184,6 +185,9 @@ struct Job {
     std::function<void(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
                        std::int64_t end)>
         by_hand = {};
+
+    /// What bench/torch_peer.py calls the same.
+    std::string torch = {};
 };
 
 constexpr std::int64_t kRows = 4096, kWidth = 2048;
@@ -248,7 +252,8 @@ std::vector<Job> jobs() {
          bytes,
          {rows},
          1e-4f,
-         softmax_by_hand},
+         softmax_by_hand,
+         "softmax"},
         {"16 layer norm, rows of 2048",
          example("16"),
          {random({kRows, kWidth}, 12), random({kWidth}, 13), random({kWidth}, 14)},
@@ -257,7 +262,8 @@ std::vector<Job> jobs() {
          bytes,
          {rows, wide, wide},
          1e-2f,  // a sum of beta and its negative, nearly
-         layer_norm_by_hand},
+         layer_norm_by_hand,
+         "layer_norm"},
         {"09 matmul 1024",
          example("09"),
          {random({1024, 1024}, 15), random({1024, 1024}, 16)},
@@ -300,6 +306,15 @@ double time_of(const Job& job, int threads) {
     return best_time([&] { large.run(kernel, result, threads); });
 }
 
+/// Whether no two elements differ by more, relative to 1e-3 and more.
+bool agree(const Tensor& a, const Tensor& b, float tolerance) {
+    for (std::int64_t i = 0; i < a.element_count(); ++i) {
+        const float x = a.data<float>()[i], y = b.data<float>()[i];
+        if (!(std::abs(x - y) <= tolerance * std::max(1e-3f, std::abs(x)))) return false;
+    }
+    return true;
+}
+
 /// The least seconds of the same by hand, or a negative number if the two do not agree.
 double time_by_hand(const Job& job) {
     const Case c(job.text, job.operands, job.arguments);
@@ -312,11 +327,39 @@ double time_by_hand(const Job& job) {
         });
     };
     const double seconds = best_time(run);
-    for (std::int64_t i = 0; i < ours.element_count(); ++i) {
-        const float a = ours.data<float>()[i], b = hand.data<float>()[i];
-        if (std::abs(a - b) > job.tolerance * std::max(1e-3f, std::abs(a))) return -1;
+    return agree(ours, hand, job.tolerance) ? seconds : -1;
+}
+
+/// PyTorch's least seconds, or a negative number if results do not agree; none where there is no
+/// PyTorch. Its results take memory that was freed by those before, as ours do.
+std::optional<double> time_of_torch(const Job& job) {
+    const auto folder = std::filesystem::temp_directory_path() / "quern_bench_torch";
+    std::filesystem::create_directories(folder);
+    std::string files = (folder / "result.npy").string();
+    for (const Tensor& operand : job.operands) {
+        const std::string file = (folder / (std::to_string(files.size()) + ".npy")).string();
+        save_npy(file, operand);
+        files += " " + file;
     }
-    return seconds;
+    const std::string command =
+        "MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=4294967296 "
+        "/usr/bin/python3 " QUERN_SOURCE_DIR "/bench/torch_peer.py " +
+        job.torch + " " + std::to_string(kThreads) + " " + files + " 2>/dev/null";
+    double seconds = 0;
+    FILE* output = popen(command.c_str(), "r");
+    const bool is_read = output && std::fscanf(output, "%lf", &seconds) == 1;
+    if (output) pclose(output);
+    std::optional<double> result;
+    if (is_read) {
+        const Case c(job.text, job.operands, job.arguments);
+        Tensor ours = c.output();
+        c.run(CompiledKernel(c.kernel(), c.facts(), Numerics::Strict, cpu::chosen_simd()), ours,
+              kThreads);
+        const bool agrees = agree(ours, load_npy((folder / "result.npy").string()), job.tolerance);
+        result = agrees ? seconds : -1;
+    }
+    std::filesystem::remove_all(folder);
+    return result;
 }
 
 /// How many times faster a kernel on 64 KiB is with the instructions of one level than of another.
@@ -381,6 +424,13 @@ int main() {
         all_agree = all_agree && hand > 0;
         std::printf("%-28s %9.3f ms by hand with AVX-512: %.0f %% of it\n", "", hand * 1e3,
                     100 * hand / seconds);
+        const std::optional<double> torch = time_of_torch(job);
+        if (!torch) {
+            std::printf("%-28s skipped: no PyTorch (Debian's python3-torch)\n", "");
+            continue;
+        }
+        all_agree = all_agree && *torch > 0;
+        std::printf("%-28s %9.3f ms by PyTorch: %.1fx\n", "", *torch * 1e3, *torch / seconds);
     }
     print_levels();
     const Tensor q = random({1, 1, 512, 64}, 30);

@@ -62,9 +62,9 @@ QUERN_AVX512 inline void softmax_rows(const float* x, float* out, std::int64_t r
                 _mm512_storeu_ps(out + i + 16 * k, e);
             }
         }
-        const __m512 scale = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(added(sums)));
+        const __m512 sum = _mm512_set1_ps(_mm512_reduce_add_ps(added(sums)));
         for (std::int64_t i = 0; i < width; i += 16) {
-            _mm512_storeu_ps(out + i, _mm512_mul_ps(_mm512_loadu_ps(out + i), scale));
+            _mm512_storeu_ps(out + i, _mm512_div_ps(_mm512_loadu_ps(out + i), sum));
         }
     }
 }

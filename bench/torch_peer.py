@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""PyTorch's time for what bench_cpu measures: prints the least seconds of a run.
+
+usage: torch_peer.py softmax|layer_norm THREADS RESULT.npy OPERAND.npy...
+Needs Debian's python3-torch; exits with 3 if there is none.
+"""
+
+import sys
+import time
+
+try:
+    import numpy
+    import torch
+except ImportError as missing:
+    print(missing, file=sys.stderr)
+    sys.exit(3)
+
+SECONDS = 2
+
+
+def main():
+    name, threads, result, *operands = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    x, *weights = (torch.from_numpy(numpy.load(path)) for path in operands)
+    run = {
+        "softmax": lambda: torch.softmax(x, -1),
+        "layer_norm": lambda: torch.nn.functional.layer_norm(x, x.shape[-1:], *weights, eps=1e-5),
+    }[name]
+    least = float("inf")
+    end = time.perf_counter() + SECONDS
+    with torch.no_grad():
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            y = run()
+            least = min(least, time.perf_counter() - start)
+    numpy.save(result, y.numpy())
+    print(least)
+
+
+if __name__ == "__main__":
+    main()
