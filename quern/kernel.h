@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "quern/error.h"
+#include "quern/future.h"
 #include "quern/tensor.h"
 
 namespace quern {
@@ -47,6 +48,20 @@ struct KernelOptions {
     int first_line = 1;
 };
 
+class AsyncKernel;
+
+namespace detail {
+
+/// A tensor or an argument, as the caller gave it.
+struct Input {
+    explicit Input(const Tensor& given) : tensor(&given) {}
+    explicit Input(const Argument& given) : argument(&given) {}
+    const Tensor* tensor = nullptr;
+    const Argument* argument = nullptr;
+};
+
+}  // namespace detail
+
 /// A kernel of the language of docs/language.md: one `compute(...) { ... }`, perhaps behind
 /// `let name =` and before pipes of unary functions.
 ///
@@ -63,7 +78,7 @@ public:
     /// line if it fails while it runs.
     template <class... Inputs>
     Tensor operator()(const Inputs&... inputs) const {
-        const std::initializer_list<Input> list = {Input(inputs)...};
+        const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};
         return call(list);
     }
 
@@ -73,9 +88,8 @@ public:
     /// The same kernel on a device.
     Kernel on(const Device& device) const;
 
-    /// The same kernel, returning a future. Throws DeviceError with E0600: the interpreter runs
-    /// kernels while the caller waits.
-    Kernel async() const;
+    /// The same kernel, whose calls return at once: `auto f = kernel.async()(x); ... f.get()`.
+    AsyncKernel async() const;
 
     /// Says what the text means: where each dimension gets its value, which loops run in parallel.
     std::string explain() const;
@@ -89,19 +103,36 @@ public:
     const std::string& text() const noexcept;
 
 private:
-    /// One or the other, as the caller gave it.
-    struct Input {
-        explicit Input(const Tensor& given) : tensor(&given) {}
-        explicit Input(const Argument& given) : argument(&given) {}
-        const Tensor* tensor = nullptr;
-        const Argument* argument = nullptr;
-    };
-    Tensor call(std::span<const Input> inputs) const;
+    friend class AsyncKernel;
+    Tensor call(std::span<const detail::Input> inputs) const;
 
     struct Body;
     static std::shared_ptr<const Body> parse(std::string text, const KernelOptions& options);
     std::shared_ptr<const Body> body_;
     Device device_;
+};
+
+/// A kernel whose calls return before it has run. Made by Kernel::async. Thread-safe.
+class AsyncKernel {
+public:
+    /// As Kernel's: throws KernelError now if operands and text do not fit. What goes wrong while
+    /// it runs is thrown by Future::get. Operands stay alive until then; writing to their elements
+    /// before is a race.
+    template <class... Inputs>
+    Future<Tensor> operator()(const Inputs&... inputs) const {
+        const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};
+        return call(list);
+    }
+
+    /// The same for operands and arguments that are counted at run time.
+    Future<Tensor> run(std::span<const Tensor> operands,
+                       std::span<const Argument> arguments = {}) const;
+
+private:
+    friend class Kernel;
+    explicit AsyncKernel(Kernel kernel) : kernel_(std::move(kernel)) {}
+    Future<Tensor> call(std::span<const detail::Input> inputs) const;
+    Kernel kernel_;
 };
 
 /// Runs a kernel text once: `compute(R"(compute(A, B) { ... })", a, b, arg("eps", 1e-5))`.

@@ -97,6 +97,7 @@ public:
     }
 
     Kernel on(const Device& device) const { return kernel_.on(device); }
+    AsyncKernel async() const { return kernel_.async(); }
     std::string explain() const { return kernel_.explain(); }
     operator const Kernel&() const noexcept { return kernel_; }
 

@@ -31,6 +31,10 @@ struct Kernel::Body {
     Tensor launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
                   std::span<const Argument> arguments, const Device& device) const;
 
+    /// Throws what a launch throws before any work.
+    void check(std::span<const Tensor> operand_list, std::span<const Argument> arguments,
+               const Device& device) const;
+
     frontend::LaunchOptions options_on(const Device& device) const {
         frontend::LaunchOptions options;
         options.device = frontend::placed_compute(*source, compute, device);
@@ -104,6 +108,16 @@ frontend::Arguments arguments_of(std::span<const Argument> arguments,
     return result;
 }
 
+std::pair<std::vector<Tensor>, std::vector<Argument>> taken_apart(
+    std::span<const detail::Input> inputs) {
+    std::pair<std::vector<Tensor>, std::vector<Argument>> result;
+    for (const detail::Input& input : inputs) {
+        if (input.tensor != nullptr) result.first.push_back(*input.tensor);
+        if (input.argument != nullptr) result.second.push_back(*input.argument);
+    }
+    return result;
+}
+
 }  // namespace
 
 std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const KernelOptions& options) {
@@ -147,6 +161,14 @@ Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tens
                             arguments_of(arguments, names, operands), options);
 }
 
+void Kernel::Body::check(std::span<const Tensor> operand_list, std::span<const Argument> arguments,
+                         const Device& device) const {
+    std::vector<frontend::OperandInfo> infos;
+    for (const Tensor& t : operand_list) infos.push_back({t.dtype(), t.shape()});
+    frontend::check_launch(*source, compute, infos, arguments_of(arguments, names, operands),
+                           options_on(device));
+}
+
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
         frontend::LaunchKey key = body_->key(device_);
@@ -161,27 +183,22 @@ Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> a
     });
 }
 
-Tensor Kernel::call(std::span<const Input> inputs) const {
+Tensor Kernel::call(std::span<const detail::Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
         frontend::LaunchKey key = body_->key(device_);
         frontend::LaunchList<const Tensor*> pointers;
-        for (const Input& input : inputs) {
+        for (const detail::Input& input : inputs) {
             if (input.tensor == nullptr) continue;
             key.add(*input.tensor);
             pointers->push_back(input.tensor);
         }
-        for (const Input& input : inputs) {
+        for (const detail::Input& input : inputs) {
             if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);
         }
         if (auto result = frontend::launch_again(key, pointers)) {
             return std::move(*result);
         }
-        std::vector<Tensor> operands;
-        std::vector<Argument> arguments;
-        for (const Input& input : inputs) {
-            if (input.tensor != nullptr) operands.push_back(*input.tensor);
-            if (input.argument != nullptr) arguments.push_back(*input.argument);
-        }
+        const auto [operands, arguments] = taken_apart(inputs);
         return body_->launch(key, operands, arguments, device_);
     });
 }
@@ -192,10 +209,23 @@ Kernel Kernel::on(const Device& device) const {
     return kernel;
 }
 
-Kernel Kernel::async() const {
-    raise(
-        DeviceError("[async] E0600: the interpreter runs kernels while the caller waits; "
-                    "asynchronous work needs the cpu device"));
+AsyncKernel Kernel::async() const { return AsyncKernel(*this); }
+
+Future<Tensor> AsyncKernel::call(std::span<const detail::Input> inputs) const {
+    const auto [operands, arguments] = taken_apart(inputs);
+    return run(operands, arguments);
+}
+
+Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,
+                                std::span<const Argument> arguments) const {
+    return or_out_of_memory("kernel", [&] {
+        kernel_.body_->check(operands, arguments, kernel_.device_);
+        return run_async<Tensor>([kernel = kernel_,
+                                  operands = std::vector(operands.begin(), operands.end()),
+                                  arguments = std::vector(arguments.begin(), arguments.end())] {
+            return kernel.run(operands, arguments);
+        });
+    });
 }
 
 std::string Kernel::explain() const {

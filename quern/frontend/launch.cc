@@ -73,7 +73,8 @@ private:
 };
 
 Cache& cache() {
-    static Cache instance;
+    // Never destroyed: work that goes on while a program ends may still launch.
+    static Cache& instance = *new Cache;
     return instance;
 }
 
@@ -184,6 +185,17 @@ bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
     environment.dims = binding.dims;
     environment.shapes = shapes;
     return ir::writes_all(prepared.lowered.kernel, binding.output, environment);
+}
+
+OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
+                         std::span<const OperandInfo> operands, const Arguments& arguments,
+                         const LaunchOptions& options) {
+    const auto prepared = prepare(source, compute, operands, arguments, options);
+    const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
+    const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
+    const ir::Kernel& kernel = prepared->lowered.kernel;
+    const ir::Buffer& out = kernel.buffers[kernel.output()];
+    return {out.dtype, out.flat ? operands[0].shape : binding.output};
 }
 
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,

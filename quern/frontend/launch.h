@@ -49,6 +49,12 @@ struct OperandInfo {
     Shape shape;
 };
 
+/// Throws what `launch` throws before any work, for operands like these. Gives what the result will
+/// be.
+OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
+                         std::span<const OperandInfo> operands, const Arguments& arguments,
+                         const LaunchOptions& options);
+
 /// Checks the Compute node for operands of these dtypes and shapes and says, for each dimension,
 /// where its value came from, which loops run in parallel and on what, bytes moved and operations
 /// done. Throws KernelError as `launch` does.

@@ -10,11 +10,6 @@ namespace quern::frontend {
 
 std::string refusal(Refused refused, std::string_view what) {
     switch (refused) {
-        case Refused::Async:
-            return fmt::format(
-                "'{}' is asynchronous work, which the interpreter does not do: it needs the CPU or "
-                "a GPU backend",
-                what);
         case Refused::Memory:
             return fmt::format(
                 "'{}' manages device memory, which the interpreter does not have: it needs the CPU "
@@ -63,9 +58,6 @@ Device placed(const lang::Source& source, lang::NodeId first_decorator, const De
         if (tree[d].kind != lang::Kind::Decorator) continue;
         const lang::NodeId name = tree[d].first, argument = tree[name].next;
         const std::string_view text = tree.text_of(name);
-        if (text == "async") {
-            refuse(source, lang::Code::E0600, name, refusal(Refused::Async, "@async"));
-        }
         if (text == "device" && argument >= 0) {
             const bool is_list = tree[argument].kind == lang::Kind::List;
             if (is_list && tree.child_count(argument) != 1) {
@@ -88,6 +80,22 @@ Device placed(const lang::Source& source, lang::NodeId first_decorator, const De
         }
     }
     return device;
+}
+
+bool is_async(const lang::Source& source, lang::NodeId first_decorator) {
+    const lang::Tree tree = source.tree();
+    for (lang::NodeId d = first_decorator; d >= 0; d = tree[d].next) {
+        if (tree[d].kind == lang::Kind::Decorator && tree.text_of(tree[d].first) == "async") {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool is_async_compute(const lang::Source& source, lang::NodeId compute) {
+    const lang::Tree tree = source.tree();
+    return is_async(source, tree[tree.child(compute, 1)].first) ||
+           is_async(source, tree[tree.child(compute, 2)].first);
 }
 
 Device placed_compute(const lang::Source& source, lang::NodeId compute, const Device& otherwise) {

@@ -11,9 +11,9 @@
 
 namespace quern::frontend {
 
-enum class Refused { Async, Memory, SeveralDevices };
+enum class Refused { Memory, SeveralDevices };
 
-/// The message of E0600 for something written as `what`: "@async", "memory_pool".
+/// The message of E0600 for something written as `what`: "memory_pool".
 std::string refusal(Refused refused, std::string_view what);
 
 /// The message of E0601 if there is no device of that id.
@@ -23,8 +23,12 @@ std::optional<std::string> absent_device(std::string_view id);
 std::string device_list();
 
 /// The device that a list of decorators names, or `otherwise`. Throws KernelError for a device that
-/// is absent (E0601) and for @async and several devices (E0600); warns of @parallel (W0707).
+/// is absent (E0601) and for several devices (E0600); warns of @parallel (W0707).
 Device placed(const lang::Source& source, lang::NodeId first_decorator, const Device& otherwise);
+
+/// Whether a list of decorators has @async, and whether a Compute node does.
+bool is_async(const lang::Source& source, lang::NodeId first_decorator);
+bool is_async_compute(const lang::Source& source, lang::NodeId compute);
 
 /// The device that the decorators of a Compute node name, in its body or, first, in its header.
 Device placed_compute(const lang::Source& source, lang::NodeId compute, const Device& otherwise);

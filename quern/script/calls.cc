@@ -60,7 +60,9 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped) {
     }
     const Device before = device_;
     device_ = frontend::placed(source_, decorator, device_);
-    Value value = call_pipeline(callee, pipeline->second, given);
+    Value value = frontend::is_async(source_, decorator)
+                      ? start(callee, async_pipeline(callee, pipeline->second, given))
+                      : call_pipeline(callee, pipeline->second, given);
     device_ = before;
     return value;
 }

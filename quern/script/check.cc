@@ -93,7 +93,6 @@ private:
                       return node(a.compute).span.begin < node(b.compute).span.begin;
                   });
         signature_.kernel_names.assign(kernel_names_.begin(), kernel_names_.end());
-        report_refused(Refused::Async, async_);
         report_refused(Refused::Memory, memory_);
         report_refused(Refused::SeveralDevices, several_);
     }
@@ -248,9 +247,6 @@ private:
                         .help("units are " + quantity_units());
                 }
                 return;
-            case Kind::Await:
-                async_.emplace_back(node(id).span, "await");
-                break;
             case Kind::ReduceOp:
                 // Only reduce() has one, and that it is called here is reported.
                 return;
@@ -350,7 +346,6 @@ private:
             error(Code::E0418, callee, fmt::format("'{}' has a meaning in kernels only", name));
             return;
         }
-        if (function.kind == FunctionKind::Async) async_.emplace_back(node(callee).span, name);
         if (function.kind == FunctionKind::Memory) memory_.emplace_back(node(callee).span, name);
         for (const NodeId a : named) {
             if (function.takes(text(child(a, 0)))) continue;
@@ -399,7 +394,6 @@ private:
     void decorator(NodeId id) {
         const NodeId name = child(id, 0);
         const NodeId argument = node(name).next;
-        if (text(name) == "async") async_.emplace_back(node(name).span, "@async");
         if (text(name) != "device" || argument < 0) return;
         if (node(argument).kind != Kind::List) return device(argument);
         const int count = tree_.child_count(argument);
@@ -424,7 +418,7 @@ private:
     int declared_pipelines_ = 0;
     std::set<std::string> called_;
     std::set<std::string> kernel_names_;
-    std::vector<std::pair<Span, std::string>> async_, memory_, several_;
+    std::vector<std::pair<Span, std::string>> memory_, several_;
     Scope scope_, globals_;
 
     /// The last compute, or the last pipe that belongs to its launch.

@@ -53,7 +53,7 @@ Value Interpreter::evaluate(NodeId id) {
         case Kind::List:
             return List{elements(id)};
         case Kind::Await:
-            fail(Code::E0600, id, refusal(Refused::Async, "await"));
+            return await_future(id);
         default:
             fail(Code::E0441, id, "expected a value of a script");
     }

@@ -28,7 +28,7 @@ Value Interpreter::called(NodeId callee, const Function& function, const Argumen
         case FunctionKind::Cast:
             return cast(callee, arguments);
         case FunctionKind::Async:
-            fail(Code::E0600, callee, refusal(Refused::Async, name));
+            return joined(callee, *arguments.find("", 0));
         case FunctionKind::Memory:
             fail(Code::E0600, callee, refusal(Refused::Memory, name));
         case FunctionKind::Host:

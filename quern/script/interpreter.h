@@ -23,9 +23,15 @@ public:
     Interpreter(const lang::Source& source, const Signature& signature, const Bindings& bindings,
                 const RunOptions& options);
 
+    /// Waits for the work that the script began.
+    ~Interpreter();
+
     Results run();
 
 private:
+    /// Of the same script, for a pipeline that runs beside it.
+    Interpreter(const Interpreter& other);
+
     using NodeId = lang::NodeId;
     using Kind = lang::Kind;
     using Code = lang::Code;
@@ -114,11 +120,28 @@ private:
     std::int64_t integer_of(NodeId callee, std::string_view what, const Argument& argument) const;
     std::vector<std::int64_t> integers_of(NodeId callee, const Argument& argument) const;
 
+    // Asynchronous work.
+    struct Started {
+        Future<Value> future;
+        NodeId place = -1;
+    };
+    Value start(NodeId id, Future<Value> future);
+    void take(const Future<Value>& future);
+    void finish_started();
+    Value await_future(NodeId id);
+    Value joined(NodeId callee, const Argument& futures);
+    Future<Value> async_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
+    Future<Value> async_launch(NodeId compute, std::vector<Tensor> operands,
+                               frontend::Arguments numbers, frontend::LaunchOptions options);
+
     // Kernels.
     Value compute(NodeId id, std::vector<semantics::Piped> then);
+    void announce(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
+                  const frontend::Arguments& numbers, frontend::LaunchOptions& options);
     Tensor launch(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
                   const frontend::Arguments& numbers, frontend::LaunchOptions options);
     Tensor operand(NodeId id);
+    std::string kernel_name() const { return kernel_name_.empty() ? "kernel" : kernel_name_; }
     frontend::Arguments numbers_in(NodeId compute) const;
     void collect_numbers(NodeId id, frontend::Arguments& numbers) const;
 
@@ -139,6 +162,12 @@ private:
     /// What progress and explain call the kernel that runs: the name that its result is bound to.
     std::string kernel_name_;
     std::vector<std::string> bound_;
+
+    /// Work that nobody has awaited.
+    std::vector<Started> started_;
+
+    /// Progress is that of what the script waits for.
+    bool is_beside_ = false;
 };
 
 }  // namespace quern::script

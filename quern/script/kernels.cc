@@ -6,7 +6,6 @@
 #include <set>
 
 #include "quern/frontend/placement.h"
-#include "quern/frontend/prepare.h"
 #include "quern/lang/parse.h"
 #include "quern/script/interpreter.h"
 #include "quern/support/check.h"
@@ -26,16 +25,18 @@ lang::NodeId find_compute(const lang::Tree& tree) {
     return -1;
 }
 
+std::vector<frontend::OperandInfo> infos_of(const std::vector<Tensor>& operands) {
+    std::vector<frontend::OperandInfo> infos;
+    for (const Tensor& operand : operands) infos.push_back({operand.dtype(), operand.shape()});
+    return infos;
+}
+
 /// What a launch would give, without its elements.
 Tensor result_of(const lang::Source& source, lang::NodeId compute,
-                 std::span<const frontend::OperandInfo> operands,
-                 const frontend::Arguments& numbers, const frontend::LaunchOptions& options) {
-    const auto prepared = frontend::prepare(source, compute, operands, numbers, options);
-    const std::vector<Shape> shapes = frontend::bound_shapes(source, *prepared, operands);
-    const semantics::Binding binding = frontend::bind_or_raise(source, *prepared, shapes);
-    const ir::Kernel& kernel = prepared->lowered.kernel;
-    const ir::Buffer& out = kernel.buffers[kernel.output()];
-    return placeholder(out.flat ? operands[0].shape : binding.output, out.dtype);
+                 const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
+                 const frontend::LaunchOptions& options) {
+    auto result = frontend::check_launch(source, compute, infos_of(operands), numbers, options);
+    return placeholder(std::move(result.shape), result.dtype);
 }
 
 }  // namespace
@@ -56,27 +57,45 @@ Value Interpreter::compute(NodeId id, std::vector<semantics::Piped> then) {
     frontend::LaunchOptions launch_options;
     launch_options.device = frontend::placed_compute(source_, id, device_);
     launch_options.then = std::move(then);
-    return at(id, [&] {
-        return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
+    return at(id, [&]() -> Value {
+        if (!frontend::is_async_compute(source_, id)) {
+            return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
+        }
+        return start(
+            id, async_launch(id, std::move(operands), numbers_in(id), std::move(launch_options)));
     });
+}
+
+void Interpreter::announce(const lang::Source& source, NodeId compute,
+                           const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
+                           frontend::LaunchOptions& options) {
+    options.pedantic = options_.pedantic;
+    if (!options_.explained) return;
+    options_.explained(kernel_name(),
+                       frontend::explain(source, compute, infos_of(operands), numbers, options));
 }
 
 Tensor Interpreter::launch(const lang::Source& source, NodeId compute,
                            const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
                            frontend::LaunchOptions options) {
-    std::string name = kernel_name_;
-    if (name.empty()) name = "kernel";
-    options.pedantic = options_.pedantic;
-    if (options_.progress) {
-        options.progress = [&](double part) { options_.progress(name, part); };
+    announce(source, compute, operands, numbers, options);
+    if (options_.shapes_only) return result_of(source, compute, operands, numbers, options);
+    if (options_.progress && !is_beside_) {
+        options.progress = [this](double part) { options_.progress(kernel_name(), part); };
     }
-    std::vector<frontend::OperandInfo> infos;
-    for (const Tensor& operand : operands) infos.push_back({operand.dtype(), operand.shape()});
-    if (options_.explained) {
-        options_.explained(name, frontend::explain(source, compute, infos, numbers, options));
-    }
-    if (options_.shapes_only) return result_of(source, compute, infos, numbers, options);
     return frontend::launch(source, compute, operands, numbers, options);
+}
+
+Future<Value> Interpreter::async_launch(NodeId compute, std::vector<Tensor> operands,
+                                        frontend::Arguments numbers,
+                                        frontend::LaunchOptions options) {
+    announce(source_, compute, operands, numbers, options);
+    const Tensor result = result_of(source_, compute, operands, numbers, options);
+    if (options_.shapes_only) return ready_future(Value(result));
+    return run_async<Value>([&source = source_, compute, operands = std::move(operands),
+                             numbers = std::move(numbers), options = std::move(options)] {
+        return Value(frontend::launch(source, compute, operands, numbers, options));
+    });
 }
 
 Tensor Interpreter::operand(NodeId id) {

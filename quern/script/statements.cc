@@ -36,6 +36,7 @@ Results Interpreter::run() {
     Results results;
     if (flow == Flow::Return) results.returned = std::move(returned_);
     if (flow == Flow::Next && signature_.main >= 0) run_main();
+    finish_started();
     for (const std::string& name : bound_) results.named.emplace_back(name, globals_[name]);
     return results;
 }

@@ -78,6 +78,7 @@ std::string describe(const Value& value) {
             return fmt::format("a tuple of {}", tuple.elements.size());
         }
         std::string operator()(const DeviceInfo&) const { return "a device"; }
+        std::string operator()(const Future<Value>&) const { return "a future"; }
     };
     return std::visit(Visitor(), value.data);
 }
@@ -104,6 +105,7 @@ std::string to_string(const Value& value) {
             return enclosed(tuple.elements, '(', ')');
         }
         std::string operator()(const DeviceInfo& device) const { return device.id; }
+        std::string operator()(const Future<Value>&) const { return "future"; }
     };
     return std::visit(Visitor(), value.data);
 }

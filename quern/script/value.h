@@ -12,6 +12,7 @@
 
 #include "quern/device.h"
 #include "quern/dtype.h"
+#include "quern/future.h"
 #include "quern/io.h"
 #include "quern/tensor.h"
 
@@ -51,7 +52,7 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Alternatives> || ...);
 
 struct Value {
     std::variant<std::monostate, bool, std::int64_t, double, std::string, DType, Tensor, SetView,
-                 List, Tuple, DeviceInfo>
+                 List, Tuple, DeviceInfo, Future<Value>>
         data;
 
     Value() = default;
@@ -59,7 +60,7 @@ struct Value {
     /// Takes the alternatives only: an int or a `const char*` would become another type silently.
     template <class T>
     requires kIsOneOf<T, bool, std::int64_t, double, std::string, DType, Tensor, SetView, List,
-                      Tuple, DeviceInfo>
+                      Tuple, DeviceInfo, Future<Value>>
     Value(T value) : data(std::move(value)) {}
 
     template <class T>

@@ -120,8 +120,7 @@ TEST(Kernel, WarningsGoToTheHandler) {
         "E0412");
 }
 
-TEST(Kernel, AsynchronousWorkNeedsAnotherDevice) {
-    EXPECT_THROWS(DeviceError, "E0600", Kernel(kScale).async());
+TEST(Kernel, RunsOnTheDeviceThatIsNamed) {
     EXPECT_CLOSE(
         Kernel(kScale).on(Device("interpreter"))(Tensor::from({1}, {2.0f}), arg("factor", 2)), {4},
         0, 0);

@@ -1,0 +1,206 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace quern {
+
+namespace detail {
+
+/// Something that happens once.
+class Completion {
+public:
+    Completion();
+    ~Completion();
+    Completion(const Completion&) = delete;
+    Completion& operator=(const Completion&) = delete;
+
+    bool is_done() const noexcept;
+
+    /// It happens, with the error of the work or none. Called once.
+    void finish(std::exception_ptr error = nullptr);
+    void wait() const;
+    bool wait_until(std::chrono::steady_clock::time_point end) const;
+
+    /// Calls `next` at once if it has happened, else on the thread on which it happens. `next` must
+    /// not throw.
+    void then(std::function<void()> next);
+
+    /// Throws the error if there is one. Only once it has happened.
+    void rethrow() const;
+    bool has_failed() const noexcept;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// Runs `work` on a thread of the library, and then finishes `done`, with what `work` threw.
+void run_later(std::function<void()> work, std::shared_ptr<Completion> done);
+
+[[noreturn]] void refuse_empty_future();
+[[noreturn]] void refuse_no_futures(const char* function);
+
+template <class T>
+struct FutureState : Completion {
+    std::optional<T> value;
+};
+
+}  // namespace detail
+
+/// The result of work that goes on. Copies are of one result, which any number of them may get, any
+/// number of times. Thread-safe. A program that ends waits for the work that it began.
+template <class T>
+class Future {
+public:
+    /// Of no work; all but is_valid() and assignment throws ValueError.
+    Future() = default;
+
+    bool is_valid() const noexcept { return state_ != nullptr; }
+    bool is_ready() const { return state().is_done(); }
+    void wait() const { state().wait(); }
+
+    /// False if the work goes on after `time`.
+    template <class Rep, class Period>
+    bool wait_for(std::chrono::duration<Rep, Period> time) const {
+        using Clock = std::chrono::steady_clock;
+        const auto now = Clock::now();
+        const std::chrono::duration<double> seconds = time;
+        // As long as a clock can count to, or longer.
+        if (!(seconds < std::chrono::hours(24 * 365))) return wait(), true;
+        return state().wait_until(
+            now + std::chrono::duration_cast<Clock::duration>(std::max(seconds, seconds.zero())));
+    }
+
+    /// Waits for the work. Throws what it threw, each time.
+    const T& get() const& {
+        state().wait();
+        state().rethrow();
+        return *state().value;
+    }
+    T get() && {
+        const Future& self = *this;
+        return self.get();
+    }
+
+    /// For `co_await future`: the coroutine goes on with the result, on a thread of the library
+    /// unless it was there before.
+    auto operator co_await() const { return Awaiter{*this}; }
+
+    /// Whether the two are of one result.
+    bool operator==(const Future& other) const noexcept {
+        return state_.get() == other.state_.get();
+    }
+
+private:
+    struct Awaiter {
+        Future future;
+        bool await_ready() const { return future.is_ready(); }
+        template <class Coroutine>
+        void await_suspend(Coroutine coroutine) const {
+            future.state().then([coroutine]() mutable { coroutine.resume(); });
+        }
+        T await_resume() const { return future.get(); }
+    };
+
+    explicit Future(std::shared_ptr<detail::FutureState<T>> state) : state_(std::move(state)) {}
+
+    detail::FutureState<T>& state() const {
+        if (!state_) detail::refuse_empty_future();
+        return *state_;
+    }
+
+    template <class U, class Work>
+    friend Future<U> run_async(Work work);
+    template <class U>
+    friend Future<U> ready_future(U value);
+    template <class U>
+    friend Future<std::vector<U>> when_all(std::vector<Future<U>> futures);
+    template <class U>
+    friend Future<std::pair<U, std::size_t>> when_any(std::vector<Future<U>> futures);
+
+    std::shared_ptr<detail::FutureState<T>> state_;
+};
+
+/// Runs `work`, a callable that returns T, on a thread of the library.
+template <class T, class Work>
+Future<T> run_async(Work work) {
+    auto state = std::make_shared<detail::FutureState<T>>();
+    detail::run_later([state, work = std::move(work)]() mutable { state->value.emplace(work()); },
+                      state);
+    return Future<T>(std::move(state));
+}
+
+/// A result that is there.
+template <class T>
+Future<T> ready_future(T value) {
+    auto state = std::make_shared<detail::FutureState<T>>();
+    state->value.emplace(std::move(value));
+    state->finish();
+    return Future<T>(std::move(state));
+}
+
+/// All results in the order of the futures, when each is done. Its error is the first in that
+/// order. Throws ValueError (E0631) if there are no futures.
+template <class T>
+Future<std::vector<T>> when_all(std::vector<Future<T>> futures) {
+    if (futures.empty()) detail::refuse_no_futures("when_all");
+    for (const Future<T>& future : futures) future.state();
+    auto state = std::make_shared<detail::FutureState<std::vector<T>>>();
+    auto list = std::make_shared<const std::vector<Future<T>>>(std::move(futures));
+    auto missing = std::make_shared<std::atomic<std::size_t>>(list->size());
+    for (const Future<T>& each : *list) {
+        each.state().then([state, list, missing] {
+            if (missing->fetch_sub(1) != 1) return;
+            detail::run_later(
+                [state, list] {
+                    std::vector<T> values;
+                    for (const Future<T>& done : *list) values.push_back(done.get());
+                    state->value.emplace(std::move(values));
+                },
+                state);
+        });
+    }
+    return Future<std::vector<T>>(std::move(state));
+}
+
+/// The first result that is there, and the number of its future; the others go on. Futures that
+/// fail are passed over; if all do, its error is the first in their order. Throws ValueError
+/// (E0631) if there are no futures.
+template <class T>
+Future<std::pair<T, std::size_t>> when_any(std::vector<Future<T>> futures) {
+    if (futures.empty()) detail::refuse_no_futures("when_any");
+    for (const Future<T>& future : futures) future.state();
+    using Result = std::pair<T, std::size_t>;
+    struct Race {
+        std::atomic<bool> is_won{false};
+        std::atomic<std::size_t> failures{0};
+    };
+    auto state = std::make_shared<detail::FutureState<Result>>();
+    auto list = std::make_shared<const std::vector<Future<T>>>(std::move(futures));
+    auto race = std::make_shared<Race>();
+    for (std::size_t i = 0; i < list->size(); ++i) {
+        (*list)[i].state().then([state, list, race, i] {
+            std::size_t taken = i;
+            if ((*list)[i].state().has_failed()) {
+                if (race->failures.fetch_add(1) + 1 != list->size()) return;
+                taken = 0;
+            } else if (race->is_won.exchange(true)) {
+                return;
+            }
+            detail::run_later(
+                [state, list, taken] { state->value.emplace((*list)[taken].get(), taken); }, state);
+        });
+    }
+    return Future<Result>(std::move(state));
+}
+
+}  // namespace quern

@@ -1,0 +1,258 @@
+#include "quern/future.h"
+
+#include <algorithm>
+
+#include "quern/error.h"
+#include "quern/support/check.h"
+#include "quern/support/threads.h"
+
+#ifndef QUERN_NO_THREADS
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#endif
+
+namespace quern::detail {
+
+void refuse_empty_future() {
+    raise(ValueError("[future] expected the future of some work, got an empty one"));
+}
+
+void refuse_no_futures(const char* function) {
+    raise(ValueError(std::string("[") + function +
+                     "] E0631: expected at least one future, got none"));
+}
+
+namespace {
+
+/// Calls `work` and gives what it threw.
+std::exception_ptr error_of(const std::function<void()>& work) {
+#if QUERN_EXCEPTIONS
+    try {
+        work();
+    } catch (...) {
+        return std::current_exception();
+    }
+#else
+    work();
+#endif
+    return nullptr;
+}
+
+}  // namespace
+
+#ifdef QUERN_NO_THREADS
+
+struct Completion::State {
+    bool is_done = false;
+    std::exception_ptr error;
+    std::vector<std::function<void()>> next;
+};
+
+bool Completion::is_done() const noexcept { return state_->is_done; }
+
+void Completion::finish(std::exception_ptr error) {
+    state_->error = std::move(error);
+    state_->is_done = true;
+    const auto next = std::move(state_->next);
+    for (const auto& each : next) each();
+}
+
+void Completion::wait() const {
+    if (!state_->is_done)
+        raise(ValueError("[future] expected work that is done, got some that waits for itself"));
+}
+
+bool Completion::wait_until(std::chrono::steady_clock::time_point) const { return state_->is_done; }
+
+void Completion::then(std::function<void()> next) {
+    if (state_->is_done) return next();
+    state_->next.push_back(std::move(next));
+}
+
+void run_later(std::function<void()> work, std::shared_ptr<Completion> done) {
+    done->finish(error_of(work));
+}
+
+#else
+
+namespace {
+
+/// Threads that take work in the order in which it comes. As many work at a time as the machine
+/// has, those that wait for a future not counted, so that work may wait for work. Never destroyed:
+/// a program that ends waits for what it began, and the threads sleep on.
+class Executor {
+public:
+    static Executor& instance() {
+        static Executor& executor = *new Executor;
+        return executor;
+    }
+
+    struct Work {
+        std::function<void()> call;
+        std::shared_ptr<Completion> done;
+    };
+
+    void post(Work work) {
+        {
+            const std::lock_guard lock(mutex_);
+            queue_.push_back(std::move(work));
+            ++unfinished_;
+            start_thread_if_needed();
+        }
+        work_waits_.notify_one();
+    }
+
+    /// Around a wait of the calling thread.
+    void begin_wait() {
+        if (!is_worker()) return;
+        const std::lock_guard lock(mutex_);
+        ++waiting_;
+        start_thread_if_needed();
+    }
+    void end_wait() {
+        if (!is_worker()) return;
+        const std::lock_guard lock(mutex_);
+        --waiting_;
+    }
+
+private:
+    Executor() {
+        std::atexit([] { instance().finish_all(); });
+    }
+
+    static bool& is_worker() {
+        static thread_local bool is = false;
+        return is;
+    }
+
+    /// Needs the mutex. A system that refuses another thread leaves the work to those there are;
+    /// the first it must give.
+    void start_thread_if_needed() {
+        const int limit = std::max(2, hardware_threads());
+        if (queue_.size() <= std::size_t(idle_) || threads_ - waiting_ >= limit) return;
+#if QUERN_EXCEPTIONS
+        try {
+            std::thread([this] { work(); }).detach();
+        } catch (const std::system_error&) {
+            if (threads_ > waiting_) return;
+            raise(OutOfMemory("[async] expected a thread, got none from the system"));
+        }
+#else
+        std::thread([this] { work(); }).detach();
+#endif
+        ++threads_;
+    }
+
+    [[noreturn]] void work() {
+        is_worker() = true;
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            ++idle_;
+            work_waits_.wait(lock, [this] { return !queue_.empty(); });
+            --idle_;
+            Work work = std::move(queue_.front());
+            queue_.pop_front();
+            lock.unlock();
+            std::exception_ptr error = error_of(work.call);
+            // What the work held is released before anybody sees its end.
+            work.call = nullptr;
+            work.done->finish(std::move(error));
+            work.done = nullptr;
+            lock.lock();
+            if (--unfinished_ == 0) all_done_.notify_all();
+        }
+    }
+
+    void finish_all() {
+        std::unique_lock lock(mutex_);
+        all_done_.wait(lock, [this] { return unfinished_ == 0; });
+    }
+
+    std::mutex mutex_;
+    std::condition_variable work_waits_;
+    std::condition_variable all_done_;
+    std::deque<Work> queue_;
+    std::size_t unfinished_ = 0;
+    int threads_ = 0;
+    int idle_ = 0;
+    int waiting_ = 0;
+};
+
+}  // namespace
+
+struct Completion::State {
+    mutable std::mutex mutex;
+    std::condition_variable happened;
+    std::atomic<bool> is_done{false};
+    std::exception_ptr error;
+    std::vector<std::function<void()>> next;
+};
+
+bool Completion::is_done() const noexcept {
+    return state_->is_done.load(std::memory_order_acquire);
+}
+
+void Completion::finish(std::exception_ptr error) {
+    std::vector<std::function<void()>> next;
+    {
+        const std::lock_guard lock(state_->mutex);
+        state_->error = std::move(error);
+        next = std::move(state_->next);
+        state_->is_done.store(true, std::memory_order_release);
+        state_->happened.notify_all();
+    }
+    for (const auto& each : next) each();
+}
+
+void Completion::wait() const {
+    if (is_done()) return;
+    Executor::instance().begin_wait();
+    {
+        std::unique_lock lock(state_->mutex);
+        state_->happened.wait(lock, [this] { return is_done(); });
+    }
+    Executor::instance().end_wait();
+}
+
+bool Completion::wait_until(std::chrono::steady_clock::time_point end) const {
+    if (is_done()) return true;
+    Executor::instance().begin_wait();
+    bool is = false;
+    {
+        std::unique_lock lock(state_->mutex);
+        is = state_->happened.wait_until(lock, end, [this] { return is_done(); });
+    }
+    Executor::instance().end_wait();
+    return is;
+}
+
+void Completion::then(std::function<void()> next) {
+    {
+        const std::lock_guard lock(state_->mutex);
+        if (!is_done()) return state_->next.push_back(std::move(next));
+    }
+    next();
+}
+
+void run_later(std::function<void()> work, std::shared_ptr<Completion> done) {
+    Executor::instance().post({std::move(work), std::move(done)});
+}
+
+#endif
+
+Completion::Completion() : state_(std::make_unique<State>()) {}
+Completion::~Completion() = default;
+
+void Completion::rethrow() const {
+#if QUERN_EXCEPTIONS
+    if (state_->error) std::rethrow_exception(state_->error);
+#endif
+}
+
+bool Completion::has_failed() const noexcept { return state_->error != nullptr; }
+
+}  // namespace quern::detail

@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include "quern/kernel.h"
+#include "quern/static_kernel.h"
+#include "tests/tensor_test.h"
+
+namespace quern {
+namespace {
+
+const char* const kScale = R"(
+compute(x) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = x[i] * factor
+})";
+
+/// Each device that there is.
+std::vector<Device> every_device() {
+    std::vector<Device> list;
+    for (const DeviceInfo& info : devices()) list.emplace_back(info.id);
+    return list;
+}
+
+TEST(AsyncKernel, GivesWhatTheKernelGives) {
+    for (const Device& device : every_device()) {
+        SCOPED_TRACE(device.id());
+        const Kernel kernel = Kernel(kScale).on(device);
+        std::vector<Future<Tensor>> futures;
+        for (int i = 0; i < 20; ++i) {
+            const Tensor x = Tensor::from<float>({2}, {float(i), 1});
+            futures.push_back(kernel.async()(x, arg("factor", 3)));
+        }
+        const std::vector<Tensor> all = when_all(futures).get();
+        for (int i = 0; i < 20; ++i) {
+            EXPECT_EQ(all[std::size_t(i)].values(), (std::vector<double>{3.0 * i, 3}));
+            EXPECT_TRUE(futures[std::size_t(i)].get().shares_storage_with(all[std::size_t(i)]));
+        }
+    }
+}
+
+TEST(AsyncKernel, IsMadeFromATextThatTheCompilerChecked) {
+    const auto kernel = QUERN_KERNEL(R"(compute(x) {
+        @kernel elementwise
+        for i in 0..len: out[i] = x[i] + 1.0
+    })");
+    EXPECT_EQ(kernel.async()(Tensor::from<float>({1}, {4})).get().item(), 5);
+}
+
+TEST(AsyncKernel, RefusesAtTheCallWhatDoesNotFit) {
+    const AsyncKernel kernel = Kernel(kScale).async();
+    const Tensor x({2});
+    EXPECT_THROW(kernel(x), KernelError);
+    EXPECT_THROW(kernel(x, x, arg("factor", 1)), KernelError);
+    EXPECT_THROW(kernel(x, arg("fctor", 1)), ValueError);
+}
+
+TEST(AsyncKernel, ThrowsAtGetWhatFailsWhileItRuns) {
+    for (const Device& device : every_device()) {
+        SCOPED_TRACE(device.id());
+        const Kernel kernel = Kernel(R"(compute(n, d) {
+    @kernel elementwise
+    for i in 0..len:
+        out[i] = n[i] / d[i]
+})")
+                                  .on(device);
+        const Tensor n = Tensor::from<std::int64_t>({3}, {1, 2, 3});
+        const Tensor d = Tensor::from<std::int64_t>({3}, {1, 0, 1});
+        const Future<Tensor> future = kernel.async()(n, d);
+        for (int time = 0; time < 2; ++time) {
+            try {
+                future.get();
+                FAIL() << "no error";
+            } catch (const KernelError& error) {
+                EXPECT_EQ(error.diagnostics().at(0).code, "E0621");
+                EXPECT_EQ(error.diagnostics().at(0).line, 4);
+            }
+        }
+    }
+}
+
+TEST(AsyncKernel, KeepsOperandsThatTheCallerDropped) {
+    bool is_released = false;
+    std::vector<float> memory = {1, 2, 3};
+    Future<Tensor> future;
+    {
+        const Tensor x = Tensor::adopt(memory.data(), {3}, DType::Float32, {},
+                                       [&is_released] { is_released = true; });
+        future = Kernel(kScale).async()(x, arg("factor", 2));
+    }
+    EXPECT_EQ(future.get().values(), (std::vector<double>{2, 4, 6}));
+    EXPECT_TRUE(is_released);
+}
+
+}  // namespace
+}  // namespace quern

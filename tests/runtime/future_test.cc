@@ -1,0 +1,226 @@
+#include "quern/future.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "quern/error.h"
+
+#if defined(__cpp_impl_coroutine)
+#include <coroutine>
+#endif
+
+namespace quern {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+/// Work that goes on until the gate is open.
+struct Gate {
+    std::promise<void> promise;
+    std::shared_future<void> opened = promise.get_future().share();
+
+    void open() { promise.set_value(); }
+
+    template <class T>
+    Future<T> after(T value) {
+        return run_async<T>([opened = opened, value] {
+            opened.wait();
+            return value;
+        });
+    }
+};
+
+template <class T>
+Future<T> failing(const std::string& message) {
+    return run_async<T>([message]() -> T { throw std::runtime_error(message); });
+}
+
+template <class F>
+std::string message_of(F f) {
+    try {
+        f();
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+TEST(Futures, GiveTheirResultAnyNumberOfTimes) {
+    const Future<std::string> future = run_async<std::string>([] { return std::string("done"); });
+    const Future<std::string> copy = future;
+    EXPECT_EQ(future.get(), "done");
+    EXPECT_EQ(future.get(), "done");
+    EXPECT_EQ(copy.get(), "done");
+    EXPECT_TRUE(copy.is_ready());
+    EXPECT_TRUE(copy == future);
+    EXPECT_EQ(run_async<int>([] { return 7; }).get(), 7);
+    EXPECT_EQ(ready_future(8).get(), 8);
+}
+
+TEST(Futures, ThrowTheErrorOfTheirWorkEachTime) {
+    const auto future = failing<int>("broken");
+    EXPECT_EQ(message_of([&] { future.get(); }), "broken");
+    EXPECT_EQ(message_of([&] { future.get(); }), "broken");
+    future.wait();
+    EXPECT_TRUE(future.is_ready());
+}
+
+TEST(Futures, OfNoWorkAreRefused) {
+    const Future<int> future;
+    EXPECT_FALSE(future.is_valid());
+    EXPECT_THROW(future.get(), ValueError);
+    EXPECT_THROW(future.wait(), ValueError);
+    EXPECT_THROW(when_all(std::vector{future, ready_future(1)}), ValueError);
+    EXPECT_THROW(when_any(std::vector{future, ready_future(1)}), ValueError);
+}
+
+TEST(Futures, AreWaitedForSomeTime) {
+    Gate gate;
+    const auto future = gate.after(3);
+    EXPECT_FALSE(future.is_ready());
+    EXPECT_FALSE(future.wait_for(milliseconds(1)));
+    EXPECT_FALSE(future.wait_for(milliseconds(-5)));
+    gate.open();
+    EXPECT_TRUE(future.wait_for(std::chrono::duration<double>(INFINITY)));
+    EXPECT_TRUE(future.wait_for(hours(1)));
+    EXPECT_TRUE(future.wait_for(milliseconds(0)));
+    EXPECT_EQ(future.get(), 3);
+}
+
+TEST(Futures, ReleaseWhatTheirWorkHeldBeforeTheyAreReady) {
+    const auto held = std::make_shared<int>(5);
+    const auto future = run_async<int>([held] { return *held; });
+    future.wait();
+    EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(WhenAll, KeepsTheOrderOfItsFutures) {
+    Gate first, second;
+    const auto all = when_all(std::vector{first.after(1), second.after(2), ready_future(3)});
+    second.open();
+    EXPECT_FALSE(all.wait_for(milliseconds(1)));
+    first.open();
+    EXPECT_EQ(all.get(), (std::vector<int>{1, 2, 3}));
+}
+
+TEST(WhenAll, WaitsForAllAndThrowsTheFirstErrorInOrder) {
+    Gate gate;
+    const auto slow = run_async<int>([opened = gate.opened]() -> int {
+        opened.wait();
+        throw std::runtime_error("first");
+    });
+    const auto all = when_all(std::vector{ready_future(0), slow, failing<int>("second")});
+    EXPECT_FALSE(all.wait_for(milliseconds(1)));
+    gate.open();
+    EXPECT_EQ(message_of([&] { all.get(); }), "first");
+}
+
+TEST(WhenAny, GivesOneThatIsThere) {
+    Gate gate;
+    const auto any = when_any(std::vector{gate.after(1), ready_future(2)});
+    EXPECT_EQ(any.get(), std::pair(2, std::size_t{1}));
+    gate.open();
+}
+
+TEST(WhenAny, PassesOverThoseThatFail) {
+    Gate gate;
+    const auto any = when_any(std::vector{failing<int>("a"), gate.after(4), failing<int>("b")});
+    EXPECT_FALSE(any.wait_for(milliseconds(1)));
+    gate.open();
+    EXPECT_EQ(any.get(), std::pair(4, std::size_t{1}));
+    const auto none = when_any(std::vector{failing<int>("a"), failing<int>("b")});
+    EXPECT_EQ(message_of([&] { none.get(); }), "a");
+}
+
+TEST(WhenAllAndAny, RefuseAnEmptyList) {
+    EXPECT_NE(message_of([] { when_all(std::vector<Future<int>>()); }).find("E0631"),
+              std::string::npos);
+    EXPECT_NE(message_of([] { when_any(std::vector<Future<int>>()); }).find("E0631"),
+              std::string::npos);
+}
+
+int depth(int n) {
+    return n == 0 ? 0 : 1 + run_async<int>([n] { return depth(n - 1); }).get();
+}
+
+TEST(Futures, MayWaitForEachOtherDeeperThanThereAreThreads) { EXPECT_EQ(depth(100), 100); }
+
+TEST(Futures, OfManyProducersReachManyConsumers) {
+    constexpr int kThreads = 8, kPairs = 500;
+    std::vector<std::thread> threads;
+    std::atomic<std::int64_t> sum{0};
+    for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&sum, t] {
+            std::mt19937 random{std::uint32_t(t)};
+            std::vector<Future<int>> some;
+            for (int i = 0; i < kPairs; ++i) {
+                const auto produced = run_async<int>([i] { return i; });
+                some.push_back(run_async<int>([produced] { return produced.get() + 1; }));
+                if (random() % 5 != 0) continue;
+                if (random() % 2 == 0) when_any(some).get();
+                for (const int v : when_all(some).get()) sum += v;
+                some.clear();
+            }
+            for (const auto& rest : some) sum += rest.get();
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(sum, std::int64_t(kThreads) * kPairs * (kPairs + 1) / 2);
+}
+
+TEST(FuturesDeathTest, AProgramThatEndsWaitsForItsWork) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            run_async<int>([] {
+                std::this_thread::sleep_for(milliseconds(50));
+                return std::fprintf(stderr, "the work is done\n");
+            });
+            std::exit(3);
+        },
+        ::testing::ExitedWithCode(3), "the work is done");
+}
+
+#if defined(__cpp_impl_coroutine)
+/// A coroutine that nobody waits for.
+struct Detached {
+    struct promise_type {
+        Detached get_return_object() { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() { std::abort(); }
+    };
+};
+
+Detached add(Future<int> a, Future<int> b, std::promise<std::string>& result) {
+    std::string text;
+    try {
+        text = std::to_string(co_await a + co_await b);
+    } catch (const std::runtime_error& error) {
+        text = error.what();
+    }
+    result.set_value(text);
+}
+
+TEST(Futures, AreAwaitedByCoroutines) {
+    Gate gate;
+    std::promise<std::string> sum, error;
+    add(gate.after(1), ready_future(2), sum);
+    gate.open();
+    EXPECT_EQ(sum.get_future().get(), "3");
+    add(ready_future(1), failing<int>("broken"), error);
+    EXPECT_EQ(error.get_future().get(), "broken");
+}
+#endif
+
+}  // namespace
+}  // namespace quern

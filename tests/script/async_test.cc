@@ -1,0 +1,129 @@
+// Acceptance checks 96 to 100: work that goes on beside the script.
+
+#include "script_helpers.h"
+
+namespace quern::script {
+namespace {
+
+const Bindings kX = {{"x", counting({4})}};
+
+std::string relu(const std::string& header, const std::string& operand = "x") {
+    return "compute(" + operand + ") " + header +
+           "{ @kernel elementwise; for i in 0..len { out[i] = relu(" + operand + "[i]) } }";
+}
+
+/// A kernel that takes the interpreter a good part of a second.
+const char* const kLong = R"(compute(x) @async {
+    @kernel custom
+    for i in 0..len:
+        var sum = 0.0
+        for k in 0..2000000:
+            sum = sum * 0.5 + x[i]
+        out[i] = sum
+}
+)";
+
+TEST(ScriptAsync, GivesWhatTheSameScriptGivesWithoutIt) {
+    const Results results =
+        run_text("let f = " + relu("@async ") + "\nlet y = await f\nlet z = await f\n" +
+                     "let both = (await f) |> sqrt()\n",
+                 kX);
+    const std::vector<double> expected = {0, 1, 2, 3};
+    EXPECT_EQ(tensor_in(results, "y").values(), expected);
+    EXPECT_TRUE(tensor_in(results, "y").shares_storage_with(tensor_in(results, "z")));
+    EXPECT_EQ(tensor_in(results, "both").values()[1], 1);
+}
+
+TEST(ScriptAsync, Check96_ReturnsBeforeTheKernelEnds) {
+    // The script would wait 0 s otherwise and have no value.
+    EXPECT_EQ(error_of("let f = " + std::string(kLong) + "let y = await f timeout 0ms\n", kX),
+              "E0632 at 9:9");
+    const Results results = run_text("let f = " + std::string(kLong) + "let y = await f\n", kX);
+    EXPECT_EQ(tensor_in(results, "y").values(), (std::vector<double>{0, 2, 4, 6}));
+}
+
+TEST(ScriptAsync, Check98_AFailingKernelIsReportedWhereItFails) {
+    const std::string text =
+        "let f = compute(x) @async {\n    @kernel custom\n    for i in 0..len:\n"
+        "        out[i] = x[int64(x[i]) * 1000]\n}\n";
+    EXPECT_EQ(error_of(text + "let y = await f\n", kX), "E0507 at 4:20");
+    EXPECT_EQ(error_of(text, kX), "E0507 at 4:20") << "an error that nobody awaits ends the script";
+    EXPECT_EQ(error_of(text + "let (y, n) = await any([f])\n", kX), "E0507 at 4:20");
+    EXPECT_EQ(error_of(text + "let y = await all([f])\n", kX), "E0507 at 4:20");
+}
+
+TEST(ScriptAsync, ChecksOperandsAtTheCall) {
+    EXPECT_EQ(error_of("let f = compute(x) @async { @kernel custom; for i in 0..n, j in 0..m { "
+                       "out[i] = x[i, j] } }\nlet y = await f\n",
+                       kX)
+                  .substr(0, 11),
+              error_of("let f = compute(x) { @kernel custom; for i in 0..n, j in 0..m { "
+                       "out[i] = x[i, j] } }\n",
+                       kX)
+                  .substr(0, 11));
+}
+
+TEST(ScriptAsync, Check99_AllKeepsTheOrderAndAnyGivesOneThatIsThere) {
+    const std::string three = "let a = " + relu("@async ") + "\nlet b = " + kLong +
+                              "let c = " + relu("@async ") + "\nlet list = [b, a, c]\n";
+    const Results results = run_text(three +
+                                         "let all_of = await all(list)\nlet (p, q, r) = all_of\n"
+                                         "let (first, index) = await any([b, a])\n",
+                                     kX);
+    EXPECT_EQ(tensor_in(results, "p").values()[1], 2);
+    EXPECT_EQ(tensor_in(results, "q").values()[1], 1);
+    EXPECT_EQ(tensor_in(results, "r").values()[1], 1);
+    const auto* index = results.find("index")->as<std::int64_t>();
+    ASSERT_NE(index, nullptr);
+    EXPECT_EQ(tensor_in(results, "first").values()[1], *index == 0 ? 2 : 1);
+    for (const char* join : {"all", "any"}) {
+        EXPECT_EQ(error_of("let r = await " + std::string(join) + "([])\n", kX), "E0631 at 1:19");
+        EXPECT_EQ(error_of("let r = await " + std::string(join) + "([x])\n", kX), "E0441 at 1:19");
+    }
+}
+
+TEST(ScriptAsync, Check100_ATimeoutGivesTheOtherValue) {
+    const Results results =
+        run_text("let f = " + std::string(kLong) +
+                     "let y = await f timeout 0ms else x\nlet z = await f timeout 1000s else x\n",
+                 kX);
+    EXPECT_EQ(tensor_in(results, "y").values(), (std::vector<double>{0, 1, 2, 3}));
+    EXPECT_EQ(tensor_in(results, "z").values(), (std::vector<double>{0, 2, 4, 6}));
+    // The work goes on after its script looked away, and its end is waited for.
+    run_text("let f = " + std::string(kLong) + "let y = await f timeout 1ms else x\n", kX);
+    EXPECT_EQ(error_of("let f = " + relu("@async ") + "\nlet y = await f timeout x\n", kX),
+              "E0441 at 2:25");
+    EXPECT_EQ(error_of("let f = " + relu("@async ") + "\nlet y = await f timeout -1ms\n", kX),
+              "E0441 at 2:25");
+}
+
+TEST(ScriptAsync, OfPipelinesRunsThemBesideTheScript) {
+    const std::string pipeline =
+        "let scale = 3\npipeline f(t: tensor):\n    let u = " + relu("@async ", "t") +
+        "\n    let v = await u\n    let w = compute(v) { @kernel elementwise; for i in 0..len { "
+        "out[i] = v[i] * scale } }\n    return w\n";
+    const Results results = run_text(pipeline +
+                                         "let a = f(x) @async\nlet b = f(x) @async\n"
+                                         "let (p, q) = await all([a, b])\nlet r = f(x)\n",
+                                     kX);
+    const std::vector<double> expected = {0, 3, 6, 9};
+    EXPECT_EQ(tensor_in(results, "p").values(), expected);
+    EXPECT_EQ(tensor_in(results, "q").values(), expected);
+    EXPECT_EQ(tensor_in(results, "r").values(), expected);
+}
+
+TEST(ScriptAsync, OfSomethingElseIsNotAwaited) {
+    EXPECT_EQ(error_of("let y = await x\n", kX), "E0441 at 1:15");
+}
+
+TEST(ScriptAsync, HasShapesWhereNothingRuns) {
+    RunOptions options;
+    options.shapes_only = true;
+    const Results results = run_text(
+        "let f = " + relu("@async ") + "\nlet (y, n) = await any([f])\nlet z = await all([f])\n",
+        kX, options);
+    EXPECT_EQ(tensor_in(results, "y").shape(), Shape{4});
+}
+
+}  // namespace
+}  // namespace quern::script
