@@ -135,11 +135,21 @@ public:
     /// A row-major copy that shares nothing.
     Tensor clone() const;
 
+    /// The same elements on another device. Shares storage where the two have one memory, as the
+    /// interpreter and the device cpu do.
+    Tensor to(const Device& device) const;
+
+    /// False once a MemoryPool has taken the memory back: kernels refuse it, and reading it gives
+    /// what another tensor may have written there.
+    bool is_alive() const noexcept;
+
     bool shares_storage_with(const Tensor& other) const noexcept {
         return storage_ == other.storage_;
     }
 
 private:
+    friend class MemoryPool;
+
     /// In row-major order over all of `storage`.
     Tensor(Shape shape, DType dtype, const Device& device, std::shared_ptr<Storage> storage);
 

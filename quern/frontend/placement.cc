@@ -8,19 +8,8 @@
 
 namespace quern::frontend {
 
-std::string refusal(Refused refused, std::string_view what) {
-    switch (refused) {
-        case Refused::Memory:
-            return fmt::format(
-                "'{}' manages device memory, which the interpreter does not have: it needs the CPU "
-                "or a GPU backend",
-                what);
-        default:
-            return fmt::format(
-                "'{}' spreads work over several devices, and the interpreter is one: it needs the "
-                "CPU or a GPU backend",
-                what);
-    }
+std::string refusal(std::string_view what) {
+    return fmt::format("'{}' spreads work over several devices, which is not there yet", what);
 }
 
 std::string device_list() {
@@ -61,8 +50,7 @@ Device placed(const lang::Source& source, lang::NodeId first_decorator, const De
         if (text == "device" && argument >= 0) {
             const bool is_list = tree[argument].kind == lang::Kind::List;
             if (is_list && tree.child_count(argument) != 1) {
-                refuse(source, lang::Code::E0600, argument,
-                       refusal(Refused::SeveralDevices, "@device"));
+                refuse(source, lang::Code::E0600, argument, refusal("@device"));
             }
             const lang::NodeId string = is_list ? tree.child(argument, 0) : argument;
             const std::string_view quoted = tree.text_of(string);

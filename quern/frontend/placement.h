@@ -11,10 +11,8 @@
 
 namespace quern::frontend {
 
-enum class Refused { Memory, SeveralDevices };
-
-/// The message of E0600 for something written as `what`: "memory_pool".
-std::string refusal(Refused refused, std::string_view what);
+/// The message of E0600 for work over several devices that is asked for by `what`.
+std::string refusal(std::string_view what);
 
 /// The message of E0601 if there is no device of that id.
 std::optional<std::string> absent_device(std::string_view id);

@@ -61,7 +61,7 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
     void* data = owned;
     std::align(kAlignment, bytes, data, space);
     std::shared_ptr<Storage> storage(new Storage(data));
-    if (fill == Fill::None && fills_with_nan()) std::memset(data, 0xFF, bytes);
+    if (fill == Fill::None) mark_unset(storage->data(), bytes);
     storage->owned_ = block.release();
     return storage;
 }
@@ -74,9 +74,13 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     std::shared_ptr<Storage> storage(new Storage(block->data()));
     permit(block->data(), bytes);
     if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);
-    if (fill == Fill::None && fills_with_nan()) std::memset(block->data(), 0xFF, bytes);
+    if (fill == Fill::None) mark_unset(block->data(), bytes);
     storage->block_ = block.release();
     return storage;
+}
+
+void Storage::mark_unset(std::byte* data, std::size_t bytes) noexcept {
+    if (fills_with_nan()) std::memset(data, 0xFF, bytes);
 }
 
 std::shared_ptr<Storage> Storage::adopt(void* data) {

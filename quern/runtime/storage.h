@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -27,6 +28,17 @@ public:
     /// Keeps `data`, which belongs to the program.
     static std::shared_ptr<Storage> adopt(void* data);
 
+    /// Sets bits of memory that nobody has set to 1 if QUERN_FILL is "nan".
+    static void mark_unset(std::byte* data, std::size_t bytes) noexcept;
+
+    /// The memory may be taken back before the storage is destroyed. True the first time.
+    bool take_back() noexcept { return !is_taken_back_.exchange(true); }
+    bool is_taken_back() const noexcept { return is_taken_back_.load(std::memory_order_relaxed); }
+
+    /// What the memory is of, where it matters: a MemoryPool's state.
+    const void* origin() const noexcept { return origin_; }
+    void set_origin(const void* origin) noexcept { origin_ = origin; }
+
     /// Calls `release`, which must not throw, when the storage is destroyed.
     void on_release(std::function<void()> release) noexcept { release_ = std::move(release); }
 
@@ -43,6 +55,8 @@ private:
 
     std::byte* data_;
     std::function<void()> release_;
+    const void* origin_ = nullptr;
+    std::atomic<bool> is_taken_back_{false};
 
     /// One of them at most: what std::free and what host_pool() gets back.
     void* owned_ = nullptr;

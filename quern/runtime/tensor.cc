@@ -73,6 +73,15 @@ Tensor Tensor::adopt(void* data, Shape shape, DType dtype, std::vector<std::int6
     });
 }
 
+Tensor Tensor::to(const Device& device) const {
+    // All devices that there are have the memory of the process.
+    Tensor result = *this;
+    result.device_ = device;
+    return result;
+}
+
+bool Tensor::is_alive() const noexcept { return !storage_->is_taken_back(); }
+
 std::int64_t Tensor::shape(int axis) const {
     return shape_[axis_from_first("shape", axis, shape_)];
 }

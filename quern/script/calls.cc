@@ -7,10 +7,6 @@
 
 namespace quern::script {
 
-using frontend::absent_device;
-using frontend::device_list;
-using frontend::refusal;
-using frontend::Refused;
 namespace {
 
 /// A chain of pipelines as long as this one calls itself: the host language has no condition that
@@ -75,6 +71,8 @@ Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argumen
         const NodeId object = child(callee, 0);
         arguments.positional.push_back({evaluate(object), object});
     }
+    const NodeId named = node(callee).kind == Kind::Member ? child(callee, 1) : callee;
+    is_freeing_ = text(named) == "free";
     for (NodeId a = node(callee).next; a >= 0; a = node(a).next) {
         if (node(a).kind == Kind::Decorator) continue;
         if (node(a).kind == Kind::NamedArg) {
@@ -84,6 +82,7 @@ Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argumen
             arguments.positional.push_back({evaluate(a), a});
         }
     }
+    is_freeing_ = false;
     return arguments;
 }
 

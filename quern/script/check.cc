@@ -17,7 +17,6 @@ namespace quern::script {
 using frontend::absent_device;
 using frontend::device_list;
 using frontend::refusal;
-using frontend::Refused;
 namespace {
 
 using lang::Code;
@@ -93,17 +92,16 @@ private:
                       return node(a.compute).span.begin < node(b.compute).span.begin;
                   });
         signature_.kernel_names.assign(kernel_names_.begin(), kernel_names_.end());
-        report_refused(Refused::Memory, memory_);
-        report_refused(Refused::SeveralDevices, several_);
+        report_refused(several_);
     }
 
     /// One diagnostic for a kind of work, however often the script asks for it.
-    void report_refused(Refused refused, const std::vector<std::pair<Span, std::string>>& places) {
+    void report_refused(const std::vector<std::pair<Span, std::string>>& places) {
         if (places.empty() || !options_.devices) return;
         const auto first = std::min_element(
             places.begin(), places.end(),
             [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
-        auto entry = diagnostics_.add(Code::E0600, first->first, refusal(refused, first->second));
+        auto entry = diagnostics_.add(Code::E0600, first->first, refusal(first->second));
         std::map<int, std::string> others;
         for (const auto& [span, what] : places) {
             const int line = diagnostics_.place(span.begin).first;
@@ -285,10 +283,6 @@ private:
             expression(child(callee, 0));
             callee = child(callee, 1);
             ++piped;
-            if (text(callee) == "allocate") {
-                memory_.emplace_back(node(callee).span, text(callee));
-                return;
-            }
         }
         int positional = piped;
         std::vector<NodeId> named;
@@ -346,7 +340,6 @@ private:
             error(Code::E0418, callee, fmt::format("'{}' has a meaning in kernels only", name));
             return;
         }
-        if (function.kind == FunctionKind::Memory) memory_.emplace_back(node(callee).span, name);
         for (const NodeId a : named) {
             if (function.takes(text(child(a, 0)))) continue;
             error(Code::E0408, child(a, 0),
@@ -418,7 +411,7 @@ private:
     int declared_pipelines_ = 0;
     std::set<std::string> called_;
     std::set<std::string> kernel_names_;
-    std::vector<std::pair<Span, std::string>> memory_, several_;
+    std::vector<std::pair<Span, std::string>> several_;
     Scope scope_, globals_;
 
     /// The last compute, or the last pipe that belongs to its launch.

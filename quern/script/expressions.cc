@@ -7,11 +7,6 @@
 
 namespace quern::script {
 
-using frontend::absent_device;
-using frontend::device_list;
-using frontend::refusal;
-using frontend::Refused;
-
 const Value* Interpreter::lookup(std::string_view name) const {
     if (frame_ != nullptr) {
         if (const auto found = frame_->find(name); found != frame_->end()) return &found->second;
@@ -61,7 +56,10 @@ Value Interpreter::evaluate(NodeId id) {
 
 Value Interpreter::name(NodeId id) {
     const std::string_view name = tree_.text_of(id);
-    if (const Value* value = lookup(name)) return *value;
+    if (const Value* value = lookup(name)) {
+        if (const auto* tensor = value->as<Tensor>(); tensor && !is_freeing_) alive(id, *tensor);
+        return *value;
+    }
     if (name == "inf") return std::numeric_limits<double>::infinity();
     if (name == "true" || name == "false") return name == "true";
     if (const auto dtype = dtype_from_string(name)) return *dtype;

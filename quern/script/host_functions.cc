@@ -12,8 +12,6 @@ namespace quern::script {
 
 using frontend::absent_device;
 using frontend::device_list;
-using frontend::refusal;
-using frontend::Refused;
 
 Value Interpreter::call_function(NodeId callee, const Function& function,
                                  const Arguments& arguments) {
@@ -30,7 +28,7 @@ Value Interpreter::called(NodeId callee, const Function& function, const Argumen
         case FunctionKind::Async:
             return joined(callee, *arguments.find("", 0));
         case FunctionKind::Memory:
-            fail(Code::E0600, callee, refusal(Refused::Memory, name));
+            return memory(callee, arguments);
         case FunctionKind::Host:
             break;
         default:
@@ -176,13 +174,8 @@ Value Interpreter::to_device(const Arguments& arguments) {
     if (const auto message = absent_device(*id)) {
         fail(Code::E0601, device_at.node, *message, {}, {device_list()});
     }
-    if (!(Device(*id) == tensor->device())) {
-        fail(Code::E0600, device_at.node,
-             fmt::format("a copy from {} to {} needs a device with memory of its own, which the "
-                         "interpreter is not",
-                         tensor->device().id(), Device(*id).id()));
-    }
-    return copy != nullptr && *copy ? tensor->clone() : *tensor;
+    const Tensor there = tensor->to(Device(*id));
+    return copy != nullptr && *copy ? there.clone() : there;
 }
 
 Value Interpreter::cast(NodeId callee, const Arguments& arguments) {

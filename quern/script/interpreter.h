@@ -113,6 +113,14 @@ private:
     Value reshape(NodeId callee, const Arguments& arguments);
     Value permute(NodeId callee, const Arguments& arguments);
     Value to_device(const Arguments& arguments);
+    Value memory(NodeId callee, const Arguments& arguments);
+    Value allocate(NodeId callee, const Arguments& arguments);
+    Value memory_pool(NodeId callee, const Arguments& arguments);
+    Shape shape_of(NodeId callee, const Argument& argument, DType dtype) const;
+    Device device_of(NodeId callee, const Argument* argument) const;
+    const Argument& argument_named(NodeId callee, const Arguments& arguments, std::string_view name,
+                                   std::size_t position) const;
+    const Tensor& alive(NodeId id, const Tensor& tensor) const;
     Value elementwise(NodeId callee, const Arguments& arguments);
     std::string name_in_kernel(NodeId argument, std::size_t position) const;
     Value cast(NodeId callee, const Arguments& arguments);
@@ -165,6 +173,9 @@ private:
 
     /// Work that nobody has awaited.
     std::vector<Started> started_;
+
+    /// The arguments of free() may be without memory.
+    bool is_freeing_ = false;
 
     /// Progress is that of what the script waits for.
     bool is_beside_ = false;

@@ -12,10 +12,6 @@
 
 namespace quern::script {
 
-using frontend::absent_device;
-using frontend::device_list;
-using frontend::refusal;
-using frontend::Refused;
 namespace {
 
 lang::NodeId find_compute(const lang::Tree& tree) {
@@ -101,7 +97,7 @@ Future<Value> Interpreter::async_launch(NodeId compute, std::vector<Tensor> oper
 Tensor Interpreter::operand(NodeId id) {
     const NodeId expression = child(id, 1);
     const Value value = evaluate(expression);
-    if (const auto* tensor = value.as<Tensor>()) return *tensor;
+    if (const auto* tensor = value.as<Tensor>()) return alive(expression, *tensor);
     std::vector<std::string> help;
     if (value.is_number()) {
         help.push_back("a kernel reads the script's numbers by name: leave it out of the operands");

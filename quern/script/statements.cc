@@ -11,8 +11,6 @@ namespace quern::script {
 
 using frontend::absent_device;
 using frontend::device_list;
-using frontend::refusal;
-using frontend::Refused;
 
 Interpreter::Interpreter(const lang::Source& source, const Signature& signature,
                          const Bindings& bindings, const RunOptions& options)

@@ -67,6 +67,7 @@ std::string describe(const Value& value) {
         std::string operator()(const std::string&) const { return "a string"; }
         std::string operator()(DType) const { return "a dtype"; }
         std::string operator()(const Tensor& tensor) const {
+            if (!tensor.is_alive()) return "a tensor whose memory was taken back";
             return fmt::format("a tensor {} {}", quern::to_string(tensor.dtype()),
                                quern::to_string(tensor.shape()));
         }
@@ -79,6 +80,7 @@ std::string describe(const Value& value) {
         }
         std::string operator()(const DeviceInfo&) const { return "a device"; }
         std::string operator()(const Future<Value>&) const { return "a future"; }
+        std::string operator()(const MemoryPool&) const { return "a memory pool"; }
     };
     return std::visit(Visitor(), value.data);
 }
@@ -91,7 +93,10 @@ std::string to_string(const Value& value) {
         std::string operator()(double number) const { return fmt::format("{}", number); }
         std::string operator()(const std::string& text) const { return '"' + text + '"'; }
         std::string operator()(DType dtype) const { return std::string(quern::to_string(dtype)); }
-        std::string operator()(const Tensor& tensor) const { return quern::to_string(tensor); }
+        std::string operator()(const Tensor& tensor) const {
+            return tensor.is_alive() ? quern::to_string(tensor)
+                                     : "tensor whose memory was taken back";
+        }
         std::string operator()(const SetView& view) const {
             std::string text = "set of tensors";
             for (const auto& [key, tensor] : view.tensors()) {
@@ -106,6 +111,10 @@ std::string to_string(const Value& value) {
         }
         std::string operator()(const DeviceInfo& device) const { return device.id; }
         std::string operator()(const Future<Value>&) const { return "future"; }
+        std::string operator()(const MemoryPool& pool) const {
+            return fmt::format("memory pool of {} bytes on {}", pool.counters().size,
+                               pool.device().id());
+        }
     };
     return std::visit(Visitor(), value.data);
 }

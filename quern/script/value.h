@@ -14,6 +14,7 @@
 #include "quern/dtype.h"
 #include "quern/future.h"
 #include "quern/io.h"
+#include "quern/memory_pool.h"
 #include "quern/tensor.h"
 
 // What an expression of a script evaluates to.
@@ -52,7 +53,7 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Alternatives> || ...);
 
 struct Value {
     std::variant<std::monostate, bool, std::int64_t, double, std::string, DType, Tensor, SetView,
-                 List, Tuple, DeviceInfo, Future<Value>>
+                 List, Tuple, DeviceInfo, Future<Value>, MemoryPool>
         data;
 
     Value() = default;
@@ -60,7 +61,7 @@ struct Value {
     /// Takes the alternatives only: an int or a `const char*` would become another type silently.
     template <class T>
     requires kIsOneOf<T, bool, std::int64_t, double, std::string, DType, Tensor, SetView, List,
-                      Tuple, DeviceInfo, Future<Value>>
+                      Tuple, DeviceInfo, Future<Value>, MemoryPool>
     Value(T value) : data(std::move(value)) {}
 
     template <class T>

@@ -127,7 +127,7 @@ private:
 void write(const std::string& path, const std::string& extension, const script::Value& value,
            const std::string& name) {
     const bool holds_set = extension == ".npz" || extension == ".safetensors";
-    if (const auto* tensor = value.as<Tensor>()) {
+    if (const auto* tensor = value.as<Tensor>(); tensor != nullptr && tensor->is_alive()) {
         if (holds_set) return save(path, TensorSet{{name, *tensor}});
         return save(path, *tensor);
     }

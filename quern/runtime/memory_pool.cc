@@ -1,0 +1,115 @@
+#include "quern/memory_pool.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "quern/runtime/pool.h"
+#include "quern/runtime/storage.h"
+#include "quern/support/check.h"
+#include "quern/support/memory.h"
+
+namespace quern {
+
+struct MemoryPool::State {
+    struct Live {
+        Storage* storage;
+        Pool::Block* block;
+    };
+
+    State(const Device& at, std::size_t bytes)
+        : device(at), size(bytes), pool(host_heap(), bytes) {}
+
+    /// The memory of a storage, once: false if it was taken back before.
+    bool take_back(Storage* storage) {
+        if (!storage->take_back()) return false;
+        const Lock lock(mutex);
+        const auto at = std::find_if(live.begin(), live.end(),
+                                     [&](const Live& l) { return l.storage == storage; });
+        pool.free(at->block);
+        live.erase(at);
+        return true;
+    }
+
+    Device device;
+    std::size_t size;
+    Pool pool;
+    Mutex mutex;
+    std::vector<Live> live;
+};
+
+MemoryPool::MemoryPool(const Device& device, std::size_t bytes) {
+    if (bytes == 0) raise(ValueError("[memory_pool] expected a size of a byte or more, got 0"));
+    state_ = or_out_of_memory("memory_pool", [&] {
+        constexpr std::size_t kUnit = Pool::kAlignment;
+        const std::size_t size = bytes > SIZE_MAX / 4 ? bytes : (bytes + kUnit - 1) / kUnit * kUnit;
+        auto state = std::make_shared<State>(device, size);
+        // One block of all, which later ones are cut from.
+        Pool::Block* const all = state->pool.allocate(size);
+        if (!all) raise_out_of_memory("memory_pool", bytes);
+        state->pool.free(all);
+        return state;
+    });
+}
+
+Tensor MemoryPool::allocate(Shape shape, DType dtype) {
+    return or_out_of_memory("memory_pool", [&] {
+        const std::size_t bytes = std::size_t(element_count(shape)) * size_of(dtype);
+        const auto give_back = [&](Pool::Block* block) { state_->pool.free(block); };
+        std::unique_ptr<Pool::Block, decltype(give_back)> block(state_->pool.allocate(bytes),
+                                                                give_back);
+        if (!block) {
+            const Counters now = counters();
+            raise(OutOfMemory("[memory_pool] E0613: expected room for " + std::to_string(bytes) +
+                              " bytes, got " + std::to_string(now.free) +
+                              " free, the largest block " + std::to_string(now.largest)));
+        }
+        Storage::mark_unset(block->data(), bytes);
+        auto storage = Storage::adopt(block->data());
+        Storage* const address = storage.get();
+        // From here on nothing fails before the storage knows what it must give back.
+        std::function<void()> release = [state = state_, address] { state->take_back(address); };
+        {
+            const Lock lock(state_->mutex);
+            state_->live.push_back({address, block.get()});
+        }
+        block.release();
+        storage->set_origin(state_.get());
+        storage->on_release(std::move(release));
+        return Tensor(std::move(shape), dtype, state_->device, std::move(storage));
+    });
+}
+
+void MemoryPool::free(const Tensor& tensor) {
+    if (!owns(tensor)) {
+        raise(
+            ValueError("[memory_pool] E0616: expected a tensor of this pool, got one that is not"));
+    }
+    if (!state_->take_back(tensor.storage_.get())) {
+        raise(
+            ValueError("[memory_pool] E0615: expected a tensor that has memory, got one whose "
+                       "memory was taken back before"));
+    }
+}
+
+bool MemoryPool::owns(const Tensor& tensor) const noexcept {
+    return tensor.storage_->origin() == state_.get();
+}
+
+void MemoryPool::reset() {
+    const Lock lock(state_->mutex);
+    std::erase_if(state_->live, [&](const State::Live& live) {
+        // Who took it first waits for the lock.
+        if (!live.storage->take_back()) return false;
+        state_->pool.free(live.block);
+        return true;
+    });
+}
+
+const Device& MemoryPool::device() const noexcept { return state_->device; }
+
+MemoryPool::Counters MemoryPool::counters() const {
+    const Pool::Counters pool = state_->pool.counters();
+    return {state_->size, pool.live, state_->size - pool.live, pool.largest};
+}
+
+}  // namespace quern

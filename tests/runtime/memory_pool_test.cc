@@ -1,0 +1,144 @@
+#include "quern/memory_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "quern/error.h"
+#include "quern/kernel.h"
+
+namespace quern {
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+
+template <class F>
+std::string message_of(F f) {
+    try {
+        f();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+bool says(const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+}
+
+TEST(MemoryPools, GiveNoMoreThanTheirSize) {
+    MemoryPool pool(Device("interpreter"), 4 * kMiB);
+    std::vector<Tensor> tensors;
+    for (int i = 0; i < 4; ++i) tensors.push_back(pool.allocate({512, 512}));
+    EXPECT_EQ(pool.counters().live, 4 * kMiB);
+    EXPECT_EQ(pool.counters().free, 0u);
+    const std::string message = message_of([&] { pool.allocate({1}); });
+    EXPECT_TRUE(says(message, "E0613")) << message;
+    EXPECT_TRUE(says(message, "room for 4 bytes, got 0 free, the largest block 0")) << message;
+    tensors.erase(tensors.begin() + 1);
+    EXPECT_TRUE(says(message_of([&] {
+                         pool.allocate({1024, 512});
+                     }),
+                     "room for 2097152 bytes, got 1048576 free, the largest block 1048576"));
+    EXPECT_EQ(pool.allocate({512, 512}).bytes(), kMiB);
+    EXPECT_THROW(pool.allocate({-1}), ShapeError);
+    EXPECT_THROW(pool.allocate({std::int64_t(1) << 61, 8}), ShapeError);
+    EXPECT_THROW(MemoryPool(Device("interpreter"), 0), ValueError);
+    EXPECT_THROW(MemoryPool(Device("interpreter"), SIZE_MAX / 2), OutOfMemory);
+}
+
+TEST(MemoryPools, GiveAlignedTensorsOfEveryDtypeThatMayBeEmpty) {
+    MemoryPool pool(Device("interpreter"), kMiB);
+    std::vector<Tensor> tensors;
+    for (const DType dtype : {DType::Bool, DType::Int8, DType::Float16, DType::Float32,
+                              DType::Float64, DType::UInt64, DType::Float8E4M3}) {
+        for (const Shape& shape : {Shape{}, Shape{0, 3}, Shape{257}, Shape{3, 5}}) {
+            tensors.push_back(pool.allocate(shape, dtype));
+            EXPECT_EQ(tensors.back().shape(), shape);
+            EXPECT_EQ(tensors.back().dtype(), dtype);
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensors.back().data()) % 256, 0u);
+        }
+    }
+}
+
+TEST(MemoryPools, TakeMemoryBackOnce) {
+    MemoryPool pool(Device("interpreter"), kMiB), other(Device("interpreter"), kMiB);
+    const Tensor a = pool.allocate({4}), b = pool.allocate({4});
+    const Tensor view = a.slice(0, 1, 3);
+    EXPECT_TRUE(a.is_alive());
+    EXPECT_TRUE(says(message_of([&] { other.free(a); }), "E0616"));
+    EXPECT_TRUE(says(message_of([&] { pool.free(Tensor({4})); }), "E0616"));
+    pool.free(a);
+    EXPECT_FALSE(a.is_alive());
+    EXPECT_FALSE(view.is_alive());
+    EXPECT_TRUE(b.is_alive());
+    EXPECT_TRUE(says(message_of([&] { pool.free(a); }), "E0615"));
+    EXPECT_TRUE(says(message_of([&] { pool.free(view); }), "E0615"));
+    pool.reset();
+    EXPECT_FALSE(b.is_alive());
+    EXPECT_TRUE(says(message_of([&] { pool.free(b); }), "E0615"));
+    EXPECT_EQ(pool.counters().live, 0u);
+    EXPECT_EQ(pool.counters().largest, kMiB);
+    EXPECT_EQ(pool.allocate({512, 512}).bytes(), kMiB) << "all of it is there again";
+}
+
+TEST(MemoryPools, KernelsRefuseTensorsWithoutMemory) {
+    MemoryPool pool(Device("interpreter"), kMiB);
+    const Tensor x = pool.allocate({4});
+    for (const DeviceInfo& info : devices()) {
+        const Kernel kernel =
+            Kernel("compute(x) { @kernel elementwise; for i in 0..len { out[i] = x[i] } }")
+                .on(Device(info.id));
+        MemoryPool each(Device(info.id), kMiB);
+        const Tensor y = each.allocate({4});
+        EXPECT_EQ(kernel(y).shape(), Shape{4});
+        each.free(y);
+        EXPECT_TRUE(says(message_of([&] { kernel(y); }), "E0614")) << info.id;
+        EXPECT_TRUE(says(message_of([&] { kernel.async()(y).get(); }), "E0614")) << info.id;
+        EXPECT_EQ(kernel(x).shape(), Shape{4});
+    }
+}
+
+TEST(MemoryPools, LiveAsLongAsTheirTensors) {
+    Tensor x;
+    {
+        MemoryPool pool(Device("interpreter"), kMiB);
+        x = pool.allocate({4});
+    }
+    for (int i = 0; i < 4; ++i) x.data<float>()[i] = float(i);
+    EXPECT_EQ(x.values(), (std::vector<double>{0, 1, 2, 3}));
+}
+
+TEST(MemoryPools, ServeManyThreads) {
+    MemoryPool pool(Device("interpreter"), 16 * kMiB);
+    std::vector<std::thread> threads;
+    std::atomic<int> refused{0};
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+            std::mt19937 random{std::uint32_t(t)};
+            std::vector<Tensor> held;
+            for (int i = 0; i < 2000; ++i) {
+                try {
+                    held.push_back(pool.allocate({std::int64_t(random() % 100000)}));
+                } catch (const OutOfMemory&) {
+                    ++refused;
+                }
+                if (random() % 3 != 0 || held.empty()) continue;
+                const std::size_t which = random() % held.size();
+                if (random() % 2 == 0) pool.free(held[which]);
+                held.erase(held.begin() + std::ptrdiff_t(which));
+                if (held.size() > 30) held.clear();
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(pool.counters().live, 0u);
+    EXPECT_EQ(pool.counters().largest, 16 * kMiB);
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,81 @@
+// Acceptance checks 101 to 105 as far as there are devices for them: memory that a script manages.
+
+#include "script_helpers.h"
+
+namespace quern::script {
+namespace {
+
+const Bindings kX = {{"x", counting({4})}};
+const std::string kPool = "let pool = memory_pool(device=\"interpreter\", size=1MB)\n";
+
+TEST(ScriptMemory, Check101_Allocate) {
+    const Results results = run_text(
+        "let a = allocate(shape=[2, 3])\n"
+        "let b = allocate(shape=[0], dtype=int64, device=\"interpreter\", pinned=true)\n"
+        "let c = allocate([5], bool)\n");
+    EXPECT_EQ(tensor_in(results, "a").shape(), (Shape{2, 3}));
+    EXPECT_EQ(tensor_in(results, "a").dtype(), DType::Float32);
+    EXPECT_EQ(tensor_in(results, "b").dtype(), DType::Int64);
+    EXPECT_EQ(tensor_in(results, "b").device(), Device("interpreter"));
+    EXPECT_EQ(tensor_in(results, "c").dtype(), DType::Bool);
+    EXPECT_EQ(error_of("let a = allocate(shape=[2, -1])"), "E0617 at 1:24");
+    EXPECT_EQ(error_of("let a = allocate(shape=[4611686018427387904, 4])"), "E0618 at 1:24");
+    EXPECT_EQ(error_of("let a = allocate(shape=[2], device=\"cuda:9\")"), "E0601 at 1:36");
+    EXPECT_EQ(error_of("let a = allocate(shape=[2], dtype=3)"), "E0441 at 1:35");
+    EXPECT_EQ(error_of("let a = allocate(shape=[2], pinned=3)"), "E0441 at 1:36");
+    EXPECT_EQ(error_of("let a = allocate(shape=2)"), "E0441 at 1:24");
+    EXPECT_EQ(error_of("let a = allocate(dtype=int8)"), "E0408 at 1:9");
+    EXPECT_EQ(error_of("let a = allocate(extents=[2])"), "E0408 at 1:18");
+}
+
+TEST(ScriptMemory, Check102_ToDeviceKeepsEveryBitAndSharesStorageWhereItCan) {
+    for (const DeviceInfo& info : devices()) {
+        const Results results = run_text("let there = x.to_device(\"" + info.id +
+                                             "\")\nlet back = there.to_device(\"interpreter\")\n"
+                                             "let copy = x.to_device(\"" +
+                                             info.id + "\", copy=true)\n",
+                                         kX);
+        EXPECT_EQ(tensor_in(results, "there").device().id(), info.id);
+        EXPECT_TRUE(tensor_in(results, "there").shares_storage_with(*kX.at("x").as<Tensor>()));
+        EXPECT_EQ(tensor_in(results, "back").device(), Device("interpreter"));
+        EXPECT_FALSE(tensor_in(results, "copy").shares_storage_with(*kX.at("x").as<Tensor>()));
+        EXPECT_EQ(tensor_in(results, "copy").values(), (std::vector<double>{0, 1, 2, 3}));
+    }
+}
+
+TEST(ScriptMemory, Check105_Pools) {
+    EXPECT_EQ(error_of(kPool + "let a = pool.allocate(shape=[512, 512])\n"
+                               "let b = pool.allocate(shape=[1])\n"),
+              "E0613 at 3:14");
+    EXPECT_EQ(message_of(kPool + "let a = pool.allocate(shape=[512, 256])\n"
+                                 "let b = pool.allocate(shape=[512, 512])\n"),
+              "the pool has no room for 1048576 bytes: 524288 are free, the largest block has "
+              "524288");
+    const std::string taken = kPool + "let a = pool.allocate(shape=[512, 512])\npool.free(a)\n";
+    EXPECT_EQ(error_of(taken + "let b = pool.allocate(shape=[512, 512])\n"), "no error");
+    EXPECT_EQ(error_of(taken + "let b = a |> relu()\n"), "E0614 at 4:9");
+    EXPECT_EQ(error_of(taken + "let b = compute(a) { @kernel elementwise; for i in 0..len { "
+                               "out[i] = a[i] } }\n"),
+              "E0614 at 4:17");
+    EXPECT_EQ(error_of(taken + "pool.free(a)\n"), "E0615 at 4:11");
+    EXPECT_EQ(error_of(kPool + "let a = pool.allocate(shape=[4])\npool.reset()\nlet b = [a]\n"),
+              "E0614 at 4:10");
+    EXPECT_EQ(error_of(kPool + "pool.free(x)\n", kX), "E0616 at 2:11");
+    EXPECT_EQ(error_of(kPool + "let other = memory_pool(size=1MB)\n"
+                               "let a = other.allocate(shape=[4])\npool.free(a)\n"),
+              "E0616 at 4:11");
+    EXPECT_EQ(error_of("x.free(x)\n", kX), "E0441 at 1:1");
+    EXPECT_EQ(error_of("let p = memory_pool(size=0)\n"), "E0441 at 1:26");
+    EXPECT_EQ(error_of("let p = memory_pool(device=\"interpreter\")\n"), "E0408 at 1:9");
+    EXPECT_EQ(error_of(kPool + "let a = pool.allocate(shape=[4], device=\"interpreter\")\n"),
+              "E0408 at 2:41");
+}
+
+TEST(ScriptMemory, ResultsWithoutMemoryAreNotShownAsNumbers) {
+    const Results results = run_text(kPool + "let r = pool.allocate(shape=[4])\npool.reset()\n");
+    EXPECT_EQ(to_string(*results.find("r")), "tensor whose memory was taken back");
+    EXPECT_EQ(to_string(*results.find("pool")), "memory pool of 1048576 bytes on interpreter");
+}
+
+}  // namespace
+}  // namespace quern::script
