@@ -99,9 +99,11 @@ public:
     void post(Work work) {
         {
             const std::lock_guard lock(mutex_);
+            if (!has_thread_for(queue_.size() + 1)) {
+                raise(OutOfMemory("[async] expected a thread, got none from the system"));
+            }
             queue_.push_back(std::move(work));
             ++unfinished_;
-            start_thread_if_needed();
         }
         work_waits_.notify_one();
     }
@@ -111,7 +113,7 @@ public:
         if (!is_worker()) return;
         const std::lock_guard lock(mutex_);
         ++waiting_;
-        start_thread_if_needed();
+        has_thread_for(queue_.size());
     }
     void end_wait() {
         if (!is_worker()) return;
@@ -129,28 +131,28 @@ private:
         return is;
     }
 
-    /// Needs the mutex. A system that refuses another thread leaves the work to those there are;
-    /// the first it must give.
-    void start_thread_if_needed() {
-        const int limit = std::max(2, hardware_threads());
-        if (queue_.size() <= std::size_t(idle_) || threads_ - waiting_ >= limit) return;
+    /// Needs the mutex. Starts a thread if so much work needs one more. A system that refuses it
+    /// leaves the work to those there are: false if there is none that could do it.
+    bool has_thread_for(std::size_t queued) {
+        if (queued <= std::size_t(idle_) || threads_ - waiting_ >= kMostAtWork) return true;
 #if QUERN_EXCEPTIONS
         try {
             std::thread([this] { work(); }).detach();
         } catch (const std::system_error&) {
-            if (threads_ > waiting_) return;
-            raise(OutOfMemory("[async] expected a thread, got none from the system"));
+            return threads_ > waiting_;
         }
 #else
         std::thread([this] { work(); }).detach();
 #endif
         ++threads_;
+        return true;
     }
 
-    [[noreturn]] void work() {
+    /// Ends where others have come back from waiting.
+    void work() {
         is_worker() = true;
         std::unique_lock lock(mutex_);
-        for (;;) {
+        while (threads_ - waiting_ <= kMostAtWork) {
             ++idle_;
             work_waits_.wait(lock, [this] { return !queue_.empty(); });
             --idle_;
@@ -163,14 +165,19 @@ private:
             work.done->finish(std::move(error));
             work.done = nullptr;
             lock.lock();
-            if (--unfinished_ == 0) all_done_.notify_all();
+            if (--unfinished_ <= 1) all_done_.notify_all();
         }
+        --threads_;
     }
 
+    /// Work that ends the program itself is not waited for.
     void finish_all() {
+        const std::size_t own = is_worker() ? 1 : 0;
         std::unique_lock lock(mutex_);
-        all_done_.wait(lock, [this] { return unfinished_ == 0; });
+        all_done_.wait(lock, [&] { return unfinished_ <= own; });
     }
+
+    const int kMostAtWork = std::max(2, hardware_threads());
 
     std::mutex mutex_;
     std::condition_variable work_waits_;

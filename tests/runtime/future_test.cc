@@ -153,6 +153,16 @@ int depth(int n) {
 
 TEST(Futures, MayWaitForEachOtherDeeperThanThereAreThreads) { EXPECT_EQ(depth(100), 100); }
 
+TEST(FuturesDeathTest, WorkMayEndTheProgram) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            run_async<int>([]() -> int { std::exit(4); }).wait();
+            std::abort();
+        },
+        ::testing::ExitedWithCode(4), "");
+}
+
 TEST(Futures, OfManyProducersReachManyConsumers) {
     constexpr int kThreads = 8, kPairs = 500;
     std::vector<std::thread> threads;
