@@ -2,6 +2,8 @@
 // is bound by memory, the peak of multiply-adds for what is bound by arithmetic. Outputs lie in
 // memory that was written before, so what is timed is the code and not the system's pages.
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -330,8 +332,8 @@ double time_by_hand(const Job& job) {
     return agree(ours, hand, job.tolerance) ? seconds : -1;
 }
 
-/// PyTorch's least seconds, or a negative number if results do not agree; none where there is no
-/// PyTorch. Its results take memory that was freed by those before, as ours do.
+/// PyTorch's least seconds, or a negative number if it fails or results do not agree; none where
+/// there is no PyTorch. Its results take memory that was freed by those before, as ours do.
 std::optional<double> time_of_torch(const Job& job) {
     const auto folder = std::filesystem::temp_directory_path() / "quern_bench_torch";
     std::filesystem::create_directories(folder);
@@ -348,8 +350,11 @@ std::optional<double> time_of_torch(const Job& job) {
     double seconds = 0;
     FILE* output = popen(command.c_str(), "r");
     const bool is_read = output && std::fscanf(output, "%lf", &seconds) == 1;
-    if (output) pclose(output);
+    // What it ends with where there is no PyTorch.
+    constexpr int kAbsent = 3;
+    const int status = output ? pclose(output) : -1;
     std::optional<double> result;
+    if (!is_read && !(WIFEXITED(status) && WEXITSTATUS(status) == kAbsent)) result = -1;
     if (is_read) {
         const Case c(job.text, job.operands, job.arguments);
         Tensor ours = c.output();

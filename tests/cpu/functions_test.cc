@@ -95,6 +95,22 @@ TEST_F(Functions, HaveTheBitsOfTheirDefinitionOnEveryLevel) {
     }
 }
 
+TEST_F(Functions, OfOneNumberForAllPointsAreThoseOfVectors) {
+    const char* text = R"(
+compute(x, y) {
+    @kernel custom
+    for i in 0..len:
+        out[i] = x[i] + exp(y[0])
+})";
+    for (const DType dtype : {DType::Float32, DType::Float64}) {
+        SCOPED_TRACE(to_string(dtype));
+        const Tensor y = Tensor::from({1}, {-3.25}).to(dtype);
+        // Two results, each within 2 units of the exact one, which is below 2^-4.
+        const double tolerance = dtype == DType::Float32 ? 0x1p-25 : 0x1p-54;
+        expect_agreement(Case(text, {Tensor({37}, dtype), y}), tolerance);
+    }
+}
+
 TEST_F(Functions, PowersHaveTheBitsOfTheirDefinition) {
     const char* text = R"(
 compute(x, y) {
