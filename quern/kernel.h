@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "quern/error.h"
-#include "quern/future.h"
 #include "quern/tensor.h"
 
 namespace quern {
@@ -89,6 +88,7 @@ public:
     Kernel on(const Device& device) const;
 
     /// The same kernel, whose calls return at once: `auto f = kernel.async()(x); ... f.get()`.
+    /// AsyncKernel is in quern/async.h.
     AsyncKernel async() const;
 
     /// Says what the text means: where each dimension gets its value, which loops run in parallel.
@@ -110,29 +110,6 @@ private:
     static std::shared_ptr<const Body> parse(std::string text, const KernelOptions& options);
     std::shared_ptr<const Body> body_;
     Device device_;
-};
-
-/// A kernel whose calls return before it has run. Made by Kernel::async. Thread-safe.
-class AsyncKernel {
-public:
-    /// As Kernel's: throws KernelError now if operands and text do not fit. What goes wrong while
-    /// it runs is thrown by Future::get. Operands stay alive until then; writing to their elements
-    /// before is a race.
-    template <class... Inputs>
-    Future<Tensor> operator()(const Inputs&... inputs) const {
-        const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};
-        return call(list);
-    }
-
-    /// The same for operands and arguments that are counted at run time.
-    Future<Tensor> run(std::span<const Tensor> operands,
-                       std::span<const Argument> arguments = {}) const;
-
-private:
-    friend class Kernel;
-    explicit AsyncKernel(Kernel kernel) : kernel_(std::move(kernel)) {}
-    Future<Tensor> call(std::span<const detail::Input> inputs) const;
-    Kernel kernel_;
 };
 
 /// Runs a kernel text once: `compute(R"(compute(A, B) { ... })", a, b, arg("eps", 1e-5))`.

@@ -97,7 +97,12 @@ public:
     }
 
     Kernel on(const Device& device) const { return kernel_.on(device); }
-    AsyncKernel async() const { return kernel_.async(); }
+
+    /// As Kernel's, with quern/async.h.
+    template <class K = Kernel>
+    auto async() const {
+        return static_cast<const K&>(kernel_).async();
+    }
     std::string explain() const { return kernel_.explain(); }
     operator const Kernel&() const noexcept { return kernel_; }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "quern/async.h"
 #include "quern/frontend/launch.h"
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/placement.h"
@@ -175,7 +176,7 @@ Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> a
         frontend::LaunchList<const Tensor*> pointers;
         for (const Tensor& operand : operands) {
             key.add(operand);
-            pointers->push_back(&operand);
+            pointers.push_back(&operand);
         }
         for (const Argument& argument : arguments) key.add(argument.name, argument.value);
         auto result = frontend::launch_again(key, pointers);
@@ -190,7 +191,7 @@ Tensor Kernel::call(std::span<const detail::Input> inputs) const {
         for (const detail::Input& input : inputs) {
             if (input.tensor == nullptr) continue;
             key.add(*input.tensor);
-            pointers->push_back(input.tensor);
+            pointers.push_back(input.tensor);
         }
         for (const detail::Input& input : inputs) {
             if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);

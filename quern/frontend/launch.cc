@@ -204,7 +204,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
     LaunchList<const Tensor*> pointers;
     for (const Tensor& operand : operands) {
         key.add(operand);
-        pointers->push_back(&operand);
+        pointers.push_back(&operand);
     }
     for (const auto& [name, number] : arguments) key.add(name, number);
     for (const semantics::Piped& function : options.then) key.add(function);

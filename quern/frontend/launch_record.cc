@@ -112,9 +112,9 @@ std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor*
     LaunchList<void*> addresses;
     for (const Tensor* operand : operands) {
         // Operands are never written.
-        addresses->push_back(const_cast<void*>(operand->data()));
+        addresses.push_back(const_cast<void*>(operand->data()));
     }
-    addresses->push_back(result.data());
+    addresses.push_back(result.data());
     if (!record.kernel->run(record.launch, addresses)) {
         return std::nullopt;
     }

@@ -10,7 +10,7 @@
 
 #include "quern/frontend/launch.h"
 #include "quern/runtime/compiled.h"
-#include "quern/support/short_list.h"
+#include "quern/support/short_vector.h"
 
 // Launches of compiled code are remembered: one that is like an earlier one in all but elements
 // and addresses needs no names, no binding and no allocation but that of its result.
@@ -19,7 +19,7 @@ namespace quern::frontend {
 
 /// Of operands, and of words of a key: more than launches have as a rule.
 template <class T>
-using LaunchList = ShortList<T, 96>;
+using LaunchList = ShortVector<T, 96>;
 
 /// All that decides a launch but elements and addresses, as words.
 class LaunchKey {
@@ -35,7 +35,7 @@ public:
     std::uint64_t hash() const;
 
 private:
-    void add(std::uint64_t word) { words_->push_back(word); }
+    void add(std::uint64_t word) { words_.push_back(word); }
     void add(std::string_view text);
 
     LaunchList<std::uint64_t> words_;

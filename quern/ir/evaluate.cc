@@ -168,15 +168,14 @@ private:
 
     const Kernel& kernel_;
     const Environment& environment_;
-    std::vector<ExprId> ids_;
+    ExprIds ids_;
     std::vector<Value> values_;
 };
 
 }  // namespace
 
-std::vector<ExprId> reachable(const Kernel& kernel, ExprId id) {
-    std::vector<ExprId> found;
-    found.reserve(16);
+ExprIds reachable(const Kernel& kernel, ExprId id) {
+    ExprIds found;
     found.push_back(id);
     // Small expressions are the rule: a linear search beats a set until they grow.
     std::vector<bool> seen;
@@ -216,8 +215,8 @@ bool depends_on(const Kernel& kernel, ExprId id, SymbolId symbol) {
 }
 
 ExprId rewrite(Kernel& kernel, ExprId id, const std::function<ExprId(ExprId)>& replacement) {
-    const std::vector<ExprId> ids = reachable(kernel, id);
-    std::vector<ExprId> made = ids;
+    const ExprIds ids = reachable(kernel, id);
+    ExprIds made = ids;
     const auto replaced = [&](std::uint32_t child) {
         const auto found = std::lower_bound(ids.begin(), ids.end(), ExprId{child});
         return made[static_cast<std::size_t>(found - ids.begin())];

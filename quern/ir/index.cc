@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "quern/ir/intervals.h"
-#include "quern/support/short_list.h"
 
 namespace quern::ir {
 namespace {
@@ -13,9 +12,6 @@ namespace {
 constexpr std::size_t kMostTerms = 32;
 constexpr std::size_t kMostFactors = 12;
 constexpr std::size_t kMostOperands = 8;
-
-/// Most forms have no more, so that they take memory once.
-constexpr std::size_t kFewTerms = 4;
 
 BinaryOp binary_op(const Expr& e) { return static_cast<BinaryOp>(e.op); }
 
@@ -28,8 +24,7 @@ bool is_binary(const Expr& e, BinaryOp op) {
 template <class Visit>
 void for_each_atom(const Kernel& kernel, ExprId id, std::int64_t& constant, Visit visit) {
     if (is_leaf(kernel[id])) return visit(id, std::int64_t(1));
-    ShortList<Term, 16> room;
-    auto& heap = *room;
+    ShortVector<Term, 16> heap;
     heap.push_back({id, 1});
     const auto below = [](const Term& x, const Term& y) { return x.atom < y.atom; };
     const auto push = [&](std::uint32_t child, std::int64_t coefficient) {
@@ -86,7 +81,7 @@ void append_factors(const Kernel& kernel, ExprId id, std::vector<ExprId>& factor
 }
 
 /// Sorts terms and adds up those of one atom.
-void normalize(std::vector<Term>& terms) {
+void normalize(Terms& terms) {
     std::sort(terms.begin(), terms.end(),
               [](const Term& x, const Term& y) { return x.atom < y.atom; });
     std::size_t kept = 0;
@@ -97,7 +92,7 @@ void normalize(std::vector<Term>& terms) {
         }
         if (t.coefficient != 0) terms[kept++] = t;
     }
-    terms.resize(kept);
+    terms.truncate(kept);
 }
 
 bool all_small(const Affine& a) {
@@ -123,7 +118,7 @@ Affine take_multiples(Affine& a, std::int64_t c) {
     Affine taken;
     taken.constant = floor_div(a.constant, c);
     a.constant -= taken.constant * c;
-    std::vector<Term> rest;
+    Terms rest;
     for (const Term& t : a.terms) {
         if (t.coefficient % c == 0) {
             taken.terms.push_back({t.atom, t.coefficient / c});
@@ -181,7 +176,6 @@ private:
 
     Affine form_of(std::uint32_t id) const {
         Affine result;
-        result.terms.reserve(kFewTerms);
         for_each_atom(
             kernel_, ExprId{id}, result.constant, [&](ExprId each, std::int64_t coefficient) {
                 const Affine& form = forms_[position(each)];
@@ -466,7 +460,7 @@ private:
 
     Kernel& kernel_;
     Intervals intervals_;
-    std::vector<ExprId> ids_;
+    ExprIds ids_;
     std::vector<Affine> forms_;
     std::vector<ExprId> truths_;
 };
@@ -475,7 +469,6 @@ private:
 
 Affine linear(const Kernel& kernel, ExprId id) {
     Affine result;
-    result.terms.reserve(kFewTerms);
     for_each_atom(kernel, id, result.constant, [&](ExprId atom, std::int64_t coefficient) {
         result.terms.push_back({atom, coefficient});
     });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quern/ir/cir.h"
+#include "quern/support/short_vector.h"
 
 // The algebra of index expressions: int64, and bool over comparisons of int64.
 //
@@ -25,12 +26,15 @@ struct Term {
     bool operator==(const Term&) const = default;
 };
 
+/// Most forms have no more than two.
+using Terms = ShortVector<Term, 2>;
+
 /// constant + the sum of coefficient * atom. Atoms are sorted by id, distinct and canonical: a dim,
 /// extent, scalar or symbol; a product of such; or any other node over canonical operands. No
 /// coefficient is zero.
 struct Affine {
     std::int64_t constant = 0;
-    std::vector<Term> terms;
+    Terms terms;
 
     bool operator==(const Affine&) const = default;
     bool is_constant() const { return terms.empty(); }
@@ -163,7 +167,9 @@ void for_each_child(const Kernel& kernel, ExprId id, Visit visit) {
     }
 }
 
+using ExprIds = ShortVector<ExprId, 16>;
+
 /// The node and everything below it, ascending: operands come before what uses them.
-std::vector<ExprId> reachable(const Kernel& kernel, ExprId id);
+ExprIds reachable(const Kernel& kernel, ExprId id);
 
 }  // namespace quern::ir

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "quern/support/short_list.h"
+#include "quern/support/short_vector.h"
 
 namespace quern::ir {
 namespace {
@@ -100,7 +100,6 @@ Range remainder(Range x, Range divisor) {
 Affine scaled(const Affine& a, std::int64_t factor) {
     Affine result;
     result.constant = wrap_mul(a.constant, factor);
-    result.terms.reserve(a.terms.size());
     for (const Term& t : a.terms) {
         const std::int64_t c = wrap_mul(t.coefficient, factor);
         if (c != 0) result.terms.push_back({t.atom, c});
@@ -111,7 +110,6 @@ Affine scaled(const Affine& a, std::int64_t factor) {
 Affine sum(const Affine& a, const Affine& b, std::int64_t factor) {
     Affine result;
     result.constant = wrap_add(a.constant, wrap_mul(b.constant, factor));
-    result.terms.reserve(a.terms.size() + b.terms.size());
     auto x = a.terms.begin();
     auto y = b.terms.begin();
     while (x != a.terms.end() || y != b.terms.end()) {
@@ -143,8 +141,7 @@ void Intervals::visit(ExprId id) {
     };
     if (is_known(id)) return;
     // What is below comes first, on a stack of our own: expressions may be deep.
-    ShortList<ExprId, 32> room;
-    auto& stack = *room;
+    ShortVector<ExprId, 32> stack;
     stack.push_back(id);
     while (!stack.empty()) {
         const ExprId top = stack.back();

@@ -115,14 +115,15 @@ private:
         };
         for (Stmt& s : chain.back()->body) {
             if (!exists(s.value) || holds_choice(s.value)) continue;
-            const std::vector<ExprId> nodes = ir::reachable(k_, s.value);
+            const ir::ExprIds nodes = ir::reachable(k_, s.value);
             ExprId replaced = ir::kNoExpr, by = ir::kNoExpr;
             // From the largest on: what is inside of one that is kept needs no array of its own.
-            for (auto node = nodes.rbegin(); node != nodes.rend() && !exists(by); ++node) {
-                if (!is_fixed(*node)) continue;
-                replaced = *node;
-                by = is_function(*node) ? function(*node, chain, before)
-                                        : transposed(*node, chain, before);
+            for (std::size_t i = nodes.size(); i-- > 0 && !exists(by);) {
+                const ExprId node = nodes[i];
+                if (!is_fixed(node)) continue;
+                replaced = node;
+                by = is_function(node) ? function(node, chain, before)
+                                       : transposed(node, chain, before);
             }
             if (!exists(by)) continue;
             s.value = ir::rewrite(k_, s.value,

@@ -1,3 +1,5 @@
+#include "quern/async.h"
+
 #include <gtest/gtest.h>
 
 #include "quern/kernel.h"

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "quern/async.h"
 #include "quern/error.h"
 #include "quern/kernel.h"
 
