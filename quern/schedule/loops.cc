@@ -131,7 +131,7 @@ bool tells_apart(ir::Kernel& kernel, const std::vector<Index>& indices, std::siz
             }
             (moves(term.atom) ? rest : fixed).terms.push_back(term);
         }
-        if (own <= 0 || (step != 0 && own != step) || (common && *common != fixed)) return false;
+        if (own == 0 || (step != 0 && own != step) || (common && *common != fixed)) return false;
         step = own;
         common = fixed;
         const ir::Range range = ir::range_of(kernel, rest, ranges);
@@ -142,7 +142,9 @@ bool tells_apart(ir::Kernel& kernel, const std::vector<Index>& indices, std::siz
     if (__builtin_sub_overflow(spread.high, spread.low, &width)) return false;
     if (exists(loop.step) && !kernel.is_constant(loop.step)) return false;
     const std::int64_t stride = exists(loop.step) ? kernel.integer_value(loop.step) : 1;
-    return !__builtin_mul_overflow(step, stride, &reach) && width < reach;
+    // The least int64 has no absolute value.
+    return !__builtin_mul_overflow(step, stride, &reach) &&
+           (width < reach || width <= -(reach + 1));
 }
 
 }  // namespace
@@ -254,24 +256,28 @@ std::string why_points_meet(ir::Kernel& kernel, const Stmt& outermost) {
     }
     Body body;
     collect(kernel, nest.back()->body, body);
-    std::map<ir::BufferId, std::vector<Index>> stores;
+    std::set<ir::BufferId> written;
     for (const Access& access : body.accesses) {
         if (access.is_store && body.allocated.count(access.buffer) == 0) {
-            stores[access.buffer].push_back(access.index);
+            written.insert(access.buffer);
         }
+    }
+    std::map<ir::BufferId, std::vector<Index>> uses;
+    for (const Access& access : body.accesses) {
+        if (written.count(access.buffer) != 0) uses[access.buffer].push_back(access.index);
     }
     std::vector<ir::LoopRange> inner;
     for (const Stmt* loop : body.loops) {
         inner.push_back({loop->symbol, loop->value, loop->end, loop->step});
     }
-    for (const auto& [buffer, indices] : stores) {
+    for (const auto& [buffer, indices] : uses) {
         for (const Stmt* loop : nest) {
             bool is_told = false;
             for (std::size_t p = 0; p < indices[0].size() && !is_told; ++p) {
                 is_told = tells_apart(kernel, indices, p, *loop, nest, inner);
             }
             if (!is_told) {
-                return fmt::format("points of '{}' that may write the same element of '{}'",
+                return fmt::format("points of '{}' that may use the same element of '{}'",
                                    kernel.symbols[loop->symbol].name, kernel.buffers[buffer].name);
             }
         }

@@ -21,8 +21,9 @@ std::string why_not_independent(ir::Kernel& kernel, const ir::Stmt& loop);
 /// Why neighbouring iterations may not be the lanes of one vector, or empty.
 std::string why_not_lanes(ir::Kernel& kernel, const ir::Stmt& loop);
 
-/// Why two points of the parallel nest that begins here may write the same element, or empty: each
-/// loop of the nest moves an axis of every store that no other loop moves.
+/// Why two points of the parallel nest that begins here may use an element that one of them writes,
+/// or empty: each loop of the nest moves an axis of every use of what is written that no other loop
+/// moves.
 std::string why_points_meet(ir::Kernel& kernel, const ir::Stmt& outermost);
 
 /// True if evaluating the expression may fail or read outside a buffer: it holds a load or an

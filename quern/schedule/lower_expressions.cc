@@ -46,6 +46,14 @@ ValueId Lowerer::mask_at(const Copy& copy, std::uint16_t lanes) const {
     return const_cast<lir::Builder&>(b_).splat(at(mask_, copy), lanes);
 }
 
+void Lowerer::assert_where_active(ValueId holds, const Copy& copy, lang::Span span) {
+    ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+    const std::uint16_t lanes =
+        std::max(b_.type(holds).lanes, exists(mask) ? b_.type(mask).lanes : std::uint16_t(1));
+    if (exists(mask)) mask = b_.splat(mask, lanes);
+    b_.assert_that(b_.splat(holds, lanes), mask, span);
+}
+
 Bundle Lowerer::masked(const Bundle& condition) {
     if (!has_mask_) return condition;
     return map(mask_, condition, [&](ValueId m, ValueId c) { return b_.binary(Op::And, m, c); });
@@ -275,7 +283,7 @@ Bundle Lowerer::divide(BinaryOp op, const Bundle& a, const Bundle& b, lang::Span
         if (constant == 0) {
             const ValueId is_zero = b_.compare(Op::Equal, y, zero);
             const ValueId holds = b_.unary(Op::Not, is_zero);
-            b_.assert_that(holds, mask_at(copy, b_.type(holds).lanes), span);
+            assert_where_active(holds, copy, span);
             divisor = b_.select(is_zero, one, y);
         }
         const bool may_wrap = !is_unsigned_integer(dtype) && (constant == 0 || constant == -1);

@@ -237,14 +237,7 @@ void Lowerer::check_bounds(BufferId buffer, const std::vector<ExprId>& indices, 
                              b_.compare(Op::Less, i, n));
         });
         for_each_copy(holds.axes | (has_mask_ ? mask_.axes : 0), [&](const Copy& copy) {
-            ValueId all = at(holds, copy);
-            ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
-            if (exists(mask)) {
-                const std::uint16_t lanes = std::max(b_.type(all).lanes, b_.type(mask).lanes);
-                all = b_.splat(all, lanes);
-                mask = b_.splat(mask, lanes);
-            }
-            b_.assert_that(all, mask, span);
+            assert_where_active(at(holds, copy), copy, span);
         });
     }
 }

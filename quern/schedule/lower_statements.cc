@@ -87,12 +87,7 @@ void Lowerer::statement(const Stmt& s) {
         case StmtKind::Check: {
             const Bundle holds = expr(s.value);
             for_each_copy(holds.axes | (has_mask_ ? mask_.axes : 0), [&](const Copy& copy) {
-                const ValueId all = at(holds, copy);
-                ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
-                const std::uint16_t lanes = std::max(
-                    b_.type(all).lanes, exists(mask) ? b_.type(mask).lanes : std::uint16_t(1));
-                if (exists(mask)) mask = b_.splat(mask, lanes);
-                b_.assert_that(b_.splat(all, lanes), mask, s.span);
+                assert_where_active(at(holds, copy), copy, s.span);
             });
             return;
         }

@@ -150,6 +150,9 @@ private:
     Bundle map(const Bundle& a, const Bundle& b, const Bundle& c, F f);
     Bundle masked(const Bundle& condition);
     ValueId mask_at(const Copy& copy, std::uint16_t lanes) const;
+
+    /// Fails where `holds` is false for a lane that the mask does not leave out.
+    void assert_where_active(ValueId holds, const Copy& copy, lang::Span span);
     std::uint16_t active_lanes() const { return in_lanes_ ? std::uint16_t(lanes_) : 1; }
     std::uint32_t active_axes() const { return (1u << unrolls_.size()) - 1; }
 

@@ -17,6 +17,14 @@ ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts);
 /// The expression over dims that an operand's extent equals in every launch, or the extent itself.
 ir::ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis);
 
+/// What the interpreter watches while a kernel runs and what is not seen to hold before becomes
+/// Checks: that an element of a shared variable or of the output is written before it is read, by
+/// an array of marks; that no two points write one element, by an array that says whose it is, and
+/// one point after the other. Shared variables become arrays of the point. A Check that fails does
+/// not say that the kernel is wrong: the interpreter judges.
+/// Requires: points that read the output use elements of their own (why_points_meet).
+void watch(ir::Kernel& kernel);
+
 /// let i = a + 1; x[i] -> x[a + 1], for integer lets without loads.
 /// Numerics: exact.
 void inline_index_lets(ir::Kernel& kernel);

@@ -31,7 +31,7 @@ std::string why_not(const ir::Kernel& kernel, const ir::Expr& e) {
     return {};
 }
 
-/// Whether the points of every parallel nest are seen to write elements of their own.
+/// Whether the points of every parallel nest are seen to use elements of their own.
 std::string why_not_apart(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
     for (const Stmt& s : block) {
         if (s.kind == StmtKind::For && s.parallel) {
@@ -62,15 +62,13 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
 }  // namespace
 
 std::string legal(const ir::Kernel& kernel) {
+    bool reads_output = false;
     for (const ir::Expr& e : kernel.exprs) {
         if (std::string why = why_not(kernel, e); !why.empty()) return why;
-        if (e.kind == ExprKind::Load && e.a == kernel.output()) return "a read of its own output";
+        reads_output |= e.kind == ExprKind::Load && e.a == kernel.output();
     }
-    for (const ir::Buffer& buffer : kernel.buffers) {
-        // Whether an element is written before it is read is found while the interpreter runs.
-        if (buffer.kind == ir::BufferKind::Shared) return "a shared var";
-    }
-    return why_not_apart(kernel, kernel.body);
+    // Points that only write may be seen to be apart while they run: see watch().
+    return reads_output ? why_not_apart(kernel, kernel.body) : std::string();
 }
 
 Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
@@ -78,6 +76,7 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
     Plan plan;
     plan.kernel = kernel;
     ir::Kernel& k = plan.kernel;
+    watch(k);
     inline_index_lets(k);
     forward_arrays(k);
     spread_nested_reductions(k);

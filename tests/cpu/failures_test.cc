@@ -55,6 +55,28 @@ compute(x, y) {
     EXPECT_NE(message.find("E0621"), std::string::npos) << message;
 }
 
+TEST_F(Failures, ADivisorOfAllLanesMayBeZeroWhereNoLaneDivides) {
+    const char* text = R"(
+compute(x, d) {
+    @kernel custom
+    for b in 0..n:
+        let divisor = d[b]
+        for i in 0..m:
+            out[b, i] = x[b, i]
+            if x[b, i] > 0:
+                out[b, i] = x[b, i] % divisor + i / (divisor + 1)
+})";
+    std::vector<std::int64_t> x(3 * 37);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = i < 37 ? -1 : std::int64_t(i) % 11 - 3;
+    const auto divisors = [](std::int64_t first, std::int64_t last) {
+        return Tensor::from({3}, std::vector<std::int64_t>{first, 5, last});
+    };
+    expect_agreement(Case(text, {Tensor::from({3, 37}, x), divisors(0, -4)}));
+    const std::vector<Tensor> zero = {Tensor::from({3, 37}, x), divisors(1, 0)};
+    const std::string message = message_of(Kernel(text).on(Device("cpu")), zero);
+    EXPECT_NE(message.find("E0621"), std::string::npos) << message;
+}
+
 TEST_F(Failures, TheLeastOfNothingIsReported) {
     const std::vector<Tensor> none = {Tensor({0}, DType::Float32, Device("interpreter"))};
     const std::string message = message_of(example("05").on(Device("cpu")), none);
@@ -105,14 +127,15 @@ TEST_F(Failures, WhatTheDeviceDoesNotRunIsRefusedWithTheReason) {
 compute(x) {
     @kernel custom
     for i in 0..n:
-        shared var kept[1]: float32
-        kept[0] = x[i]
-        barrier()
-        out[i] = kept[0]
+        out[i] = x[i]
+        if i > 0:
+            out[i] = out[i] + out[(i * 3 + 1) % n]
 })");
     const std::string message = message_of(kernel.on(Device("cpu")), std::vector{uniform({4}, 1)});
     EXPECT_NE(message.find("E0600"), std::string::npos) << message;
-    EXPECT_NE(message.find("a shared var"), std::string::npos) << message;
+    EXPECT_NE(message.find("points of 'i' that may use the same element of 'out'"),
+              std::string::npos)
+        << message;
 }
 
 TEST_F(Failures, CodeForSmallExtentsIsNotUsedForLargeOnes) {
