@@ -8,7 +8,9 @@
 
 namespace quern {
 
-/// Names where tensors live and kernels run: "interpreter", "cpu", "cuda:0".
+/// Names where tensors live and kernels run: "interpreter", "cpu", "cuda:0". "cpu:0" to "cpu:63"
+/// are logical devices, which share the cores and the memory of "cpu": what runs on several devices
+/// can be tried on one machine.
 class Device {
 public:
     /// The default device of the process: QUERN_DEVICE if it is set, else "auto".
@@ -19,6 +21,9 @@ public:
     explicit Device(std::string_view id);
 
     const std::string& id() const noexcept { return id_; }
+
+    /// True of "cpu" and of its logical devices.
+    bool is_cpu() const noexcept;
     bool operator==(const Device&) const = default;
 
 private:

@@ -208,7 +208,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
     }
     for (const auto& [name, number] : arguments) key.add(name, number);
     for (const semantics::Piped& function : options.then) key.add(function);
-    if (auto result = launch_again(key, pointers)) {
+    if (auto result = launch_again(key, pointers, options.progress)) {
         return std::move(*result);
     }
     return launch(key, source, compute, operands, arguments, options);
@@ -247,7 +247,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
     const ir::Buffer& out = kernel.buffers[kernel.output()];
     const Shape shape = out.flat ? operands[0].shape() : binding.output;
     interpret::View output{nullptr, out.dtype, binding.output, row_major(binding.output)};
-    if (options.device.id() == "cpu") {
+    if (options.device.is_cpu()) {
         LaunchRecord record{.kernel = code_for(*prepared, binding.dims, views, output),
                             .launch = {},
                             .shape = shape,
@@ -258,7 +258,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
             record.kernel->ready(binding.dims, scalars, views, output, interpreter_threads());
         Tensor result = new_result(record);
         addresses.push_back(result.data());
-        if (record.kernel->run(record.launch, addresses)) {
+        if (record.kernel->run(record.launch, addresses, options.progress)) {
             if (are_as_given) remember(key, std::move(record));
             return result;
         }

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "quern/device.h"
 #include "quern/lang/parse.h"
+#include "quern/runtime/compiled.h"
 #include "quern/semantics/request.h"
 #include "quern/tensor.h"
 
@@ -28,7 +28,7 @@ struct LaunchOptions {
     std::vector<semantics::Piped> then;
 
     /// Called now and then, from the launching thread, with the part of the work that is done.
-    std::function<void(double)> progress;
+    Progress progress;
 };
 
 /// Runs the Compute node `compute` of `source` on operands given in the order of its operand list.

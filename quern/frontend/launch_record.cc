@@ -104,7 +104,8 @@ Tensor new_result(const LaunchRecord& record) {
                              : Tensor::empty(record.shape, record.dtype, record.device);
 }
 
-std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands) {
+std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
+                                   const Progress& progress) {
     const auto kept = records().find(key);
     if (!kept) return std::nullopt;
     const LaunchRecord& record = kept->record;
@@ -115,7 +116,7 @@ std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor*
         addresses.push_back(const_cast<void*>(operand->data()));
     }
     addresses.push_back(result.data());
-    if (!record.kernel->run(record.launch, addresses)) {
+    if (!record.kernel->run(record.launch, addresses, progress)) {
         return std::nullopt;
     }
     return result;

@@ -56,8 +56,9 @@ struct LaunchRecord {
 Tensor new_result(const LaunchRecord& record);
 
 /// Runs the launch that was remembered for this key. None if there was none, or if it failed: then
-/// `launch` says why.
-std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands);
+/// `launch` says why. `progress` is called as LaunchOptions says.
+std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
+                                   const Progress& progress = {});
 
 /// Keeps a launch, in the place of an older one if there are many.
 void remember(const LaunchKey& key, LaunchRecord record);

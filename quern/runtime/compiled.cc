@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -28,6 +29,11 @@ constexpr double kNested = 8;
 
 /// Arrays that stages share are kept by the launching thread up to this size.
 constexpr std::size_t kKept = 64 << 10;
+
+/// How often a watched launch says how far it is, and into how many pieces a grid is cut for that.
+constexpr auto kProgressInterval = std::chrono::milliseconds(100);
+constexpr std::int64_t kPieces = 64;
+using Clock = std::chrono::steady_clock;
 
 /// Compiled code has no type before it, which Clang's sanitizer of indirect calls would look for.
 #if defined(__clang__)
@@ -288,7 +294,8 @@ ReadyLaunch CompiledKernel::ready(std::span<const std::int64_t> dims,
     return Preparation(image_, scalars_, dims, scalars, operands, output, threads).run(entries_);
 }
 
-bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addresses) const {
+bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addresses,
+                         const Progress& progress) const {
     fmt::basic_memory_buffer<void*, 32> buffers;
     buffers.resize(image_.buffer_count);
     std::copy(addresses.begin(), addresses.end(), buffers.begin());
@@ -308,13 +315,27 @@ bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addre
             free += bytes;
         }
     }
-    for (const ReadyLaunch::Stage& stage : launch.stages) {
-        const bool has_run =
-            parallel_for(stage.points, stage.threads, [&](std::int64_t begin, std::int64_t end) {
-                return call(stage.entry, stage.words.data(), buffers.data(), begin, end,
-                            thread_scratch(launch.local + Storage::kAlignment));
-            });
-        if (!has_run) return false;
+    // Grids are cut only where somebody watches.
+    const std::int64_t most_pieces = progress ? kPieces : 1;
+    const double stages = double(launch.stages.size());
+    Clock::time_point told = progress ? Clock::now() : Clock::time_point();
+    for (std::size_t i = 0; i < launch.stages.size(); ++i) {
+        const ReadyLaunch::Stage& stage = launch.stages[i];
+        const std::int64_t pieces = std::clamp<std::int64_t>(stage.points, 1, most_pieces);
+        for (std::int64_t piece = 0; piece < pieces; ++piece) {
+            const std::int64_t from =
+                stage.points / pieces * piece + std::min(piece, stage.points % pieces);
+            const std::int64_t count = stage.points / pieces + (piece < stage.points % pieces);
+            const bool has_run =
+                parallel_for(count, stage.threads, [&](std::int64_t begin, std::int64_t end) {
+                    return call(stage.entry, stage.words.data(), buffers.data(), from + begin,
+                                from + end, thread_scratch(launch.local + Storage::kAlignment));
+                });
+            if (!has_run) return false;
+            if (!progress || Clock::now() - told < kProgressInterval) continue;
+            told = Clock::now();
+            progress((double(i) + double(piece + 1) / double(pieces)) / stages);
+        }
     }
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,9 @@ class MachineCode;
 /// DeviceError with E0600 and the reason if the device does not run the kernel.
 std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
                                schedule::Numerics numerics, cpu::Simd simd);
+
+/// Called with the part of some work that is done.
+using Progress = std::function<void(double)>;
 
 /// A launch of which everything is worked out but where its memory is.
 struct ReadyLaunch {
@@ -64,8 +68,10 @@ public:
     /// Runs what `ready` of this kernel gave; `addresses` are those of the operands and of the
     /// output, which need not be cleared if every element is written. False if an assertion did not
     /// hold: then the output is unspecified, and the interpreter says where and why. Allocates
-    /// nothing but large arrays that stages share.
-    bool run(const ReadyLaunch& launch, std::span<void* const> addresses) const;
+    /// nothing but large arrays that stages share. `progress`, if it is there, is called now and
+    /// then from the thread that called.
+    bool run(const ReadyLaunch& launch, std::span<void* const> addresses,
+             const Progress& progress = {}) const;
 
     /// Both, as interpret::Program::run.
     bool run(std::span<const std::int64_t> dims, std::span<const interpret::ScalarValue> scalars,

@@ -1,7 +1,9 @@
 #include "quern/device.h"
 
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
+#include <system_error>
 
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
@@ -12,6 +14,7 @@ namespace quern {
 namespace {
 
 constexpr std::string_view kInterpreter = "interpreter";
+constexpr std::string_view kCpu = "cpu";
 
 struct Default {
     Mutex mutex;
@@ -26,13 +29,27 @@ Default& default_device() {
 
 std::atomic<int> chosen_threads{0};
 
+/// Of "cpu:0" and so on, which share the processor's cores and memory.
+constexpr int kLogicalCpus = 64;
+
+bool is_logical_cpu(std::string_view id) {
+    if (!id.starts_with("cpu:")) return false;
+    const std::string_view number = id.substr(4);
+    int value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool is_plain = number == "0" || (!number.empty() && number[0] != '0');
+    return error == std::errc() && end == number.data() + number.size() && is_plain && value >= 0 &&
+           value < kLogicalCpus;
+}
+
 [[noreturn]] void no_such_device(std::string_view id, std::string_view origin) {
     std::string message = "[device] E0601: no device '" + std::string(id) + "'";
     message += origin;
-    if (id == "cpu") {
+    if (id == kCpu || is_logical_cpu(id)) {
         message += ": the compiler plug-in that it needs is not part of this build";
     } else if (id.starts_with("cpu:")) {
-        message += ": logical devices of the cpu are not part of this build";
+        message +=
+            ": logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);
     }
     message += "; there are: ";
     const char* separator = "";
@@ -43,8 +60,14 @@ std::atomic<int> chosen_threads{0};
     raise(DeviceError(std::move(message)));
 }
 
+bool has_cpu() { return cpu::has(cpu::Simd::Scalar) && !cpu::plugin_path().empty(); }
+
 std::string resolve(std::string_view id, std::string_view origin = {}) {
-    if (id == "auto") return std::string(kInterpreter);
+    // Without a list of all devices: every tensor asks.
+    if (id == "auto") return std::string(has_cpu() ? kCpu : kInterpreter);
+    if (id == kInterpreter || ((id == kCpu || is_logical_cpu(id)) && has_cpu())) {
+        return std::string(id);
+    }
     for (const DeviceInfo& device : devices()) {
         if (device.id == id) return device.id;
     }
@@ -70,9 +93,9 @@ Device::Device(std::string_view id) : id_(resolve(id)) {}
 
 std::vector<DeviceInfo> devices() {
     std::vector<DeviceInfo> list;
-    if (cpu::has(cpu::Simd::Scalar) && !cpu::plugin_path().empty()) {
-        list.push_back({.id = "cpu",
-                        .type = "cpu",
+    if (has_cpu()) {
+        list.push_back({.id = std::string(kCpu),
+                        .type = std::string(kCpu),
                         .name = std::string("LLVM, ") + cpu::to_string(cpu::chosen_simd()),
                         .cores = hardware_threads(),
                         .memory = 0});
@@ -84,6 +107,8 @@ std::vector<DeviceInfo> devices() {
                     .memory = 0});
     return list;
 }
+
+bool Device::is_cpu() const noexcept { return id_ == kCpu || id_.starts_with("cpu:"); }
 
 void set_default_device(std::string_view id) {
     std::string resolved = resolve(id);

@@ -1,5 +1,7 @@
 #include "quern/schedule/functions.h"
 
+#include <algorithm>
+
 #include "quern/math/error_function.h"
 #include "quern/math/exponential.h"
 #include "quern/math/hyperbolic.h"
@@ -47,6 +49,27 @@ lir::ValueId power(const FunctionPlace& place, lir::ValueId x, lir::ValueId y) {
         return pow(Handle<float>{&place, x}, Handle<float>{&place, y}).id;
     }
     return pow(Handle<double>{&place, x}, Handle<double>{&place, y}).id;
+}
+
+lir::ValueId integer_power(lir::Builder& b, lir::ValueId x, lir::ValueId n) {
+    const DType dtype = b.type(x).dtype;
+    const std::uint16_t lanes = std::max(b.type(x).lanes, b.type(n).lanes);
+    const lir::ValueId zero = b.constant(dtype, 0), one = b.constant(dtype, 1);
+    const lir::ValueId result = b.reg(b.splat(one, lanes));
+    const lir::ValueId square = b.reg(b.splat(x, lanes));
+    const lir::ValueId rest = b.reg(b.splat(n, lanes));
+    const std::int64_t bits = 8 * std::int64_t(size_of(dtype));
+    b.begin_for(b.integer(0), b.integer(bits), 1);
+    {
+        const lir::ValueId power = b.get(square), left = b.get(rest), so_far = b.get(result);
+        const lir::ValueId takes =
+            b.compare(lir::Op::NotEqual, b.binary(lir::Op::And, left, one), zero);
+        b.set(result, b.select(takes, b.mul(so_far, power), so_far));
+        b.set(square, b.mul(power, power));
+        b.set(rest, b.binary(lir::Op::ShiftRight, left, one));
+    }
+    b.end_for();
+    return b.get(result);
 }
 
 }  // namespace quern::schedule

@@ -223,6 +223,7 @@ Bundle Lowerer::binary(const ir::Expr& e) {
     const Bundle a = expr(ExprId{e.a});
     const Bundle b = expr(ExprId{e.b});
     if (is_division && !is_floating(e.dtype)) return divide(op, a, b, e.span);
+    if (op == BinaryOp::Pow && !is_floating(e.dtype)) return integer_powers(a, b, e.span);
     return map(a, b, [&](ValueId x, ValueId y) { return arithmetic(op, x, y); });
 }
 
@@ -303,6 +304,21 @@ Bundle Lowerer::divide(BinaryOp op, const Bundle& a, const Bundle& b, lang::Span
             quotient = b_.select(differs, b_.sub(quotient, one), quotient);
         }
         result.copies.push_back(quotient);
+    });
+    return result;
+}
+
+/// Integers. A negative exponent fails where the mask is true.
+Bundle Lowerer::integer_powers(const Bundle& x, const Bundle& n, lang::Span span) {
+    Bundle result;
+    result.axes = x.axes | n.axes | (has_mask_ ? mask_.axes : 0);
+    for_each_copy(result.axes, [&](const Copy& copy) {
+        const ValueId base = at(x, copy), exponent = at(n, copy);
+        const DType dtype = b_.type(exponent).dtype;
+        if (!is_unsigned_integer(dtype)) {
+            assert_where_active(b_.compare(Op::LessEqual, number(0, dtype), exponent), copy, span);
+        }
+        result.copies.push_back(integer_power(b_, base, exponent));
     });
     return result;
 }

@@ -236,9 +236,8 @@ void Lowerer::check_bounds(BufferId buffer, const std::vector<ExprId>& indices, 
             return b_.binary(Op::And, b_.compare(Op::LessEqual, b_.integer(0), i),
                              b_.compare(Op::Less, i, n));
         });
-        for_each_copy(holds.axes | (has_mask_ ? mask_.axes : 0), [&](const Copy& copy) {
-            assert_where_active(at(holds, copy), copy, span);
-        });
+        for_each_copy(holds.axes | (has_mask_ ? mask_.axes : 0),
+                      [&](const Copy& copy) { assert_where_active(at(holds, copy), copy, span); });
     }
 }
 

@@ -117,6 +117,7 @@ private:
     ValueId arithmetic(ir::BinaryOp op, ValueId a, ValueId b);
     FunctionPlace functions() { return {b_, fuses_, has_scale_}; }
     Bundle divide(ir::BinaryOp op, const Bundle& a, const Bundle& b, lang::Span span);
+    Bundle integer_powers(const Bundle& x, const Bundle& n, lang::Span span);
     ValueId number(double value, DType dtype);
 
     /// The expression at lane 0.

@@ -1,7 +1,5 @@
 #include "quern/schedule/plan.h"
 
-#include <fmt/format.h>
-
 #include "quern/ir/index.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"
@@ -14,22 +12,6 @@ namespace {
 using ir::ExprKind;
 using ir::Stmt;
 using ir::StmtKind;
-
-std::string why_not(const ir::Kernel& kernel, const ir::Expr& e) {
-    if (e.kind == ExprKind::Binary) {
-        const auto op = static_cast<ir::BinaryOp>(e.op);
-        if (op == ir::BinaryOp::Pow && !is_floating(e.dtype)) return "a power of integers";
-        if (op == ir::BinaryOp::Rem && is_floating(e.dtype)) return "% of floats";
-    }
-    if (e.kind == ExprKind::Cast) {
-        const DType from = kernel[ir::ExprId{e.a}].dtype;
-        const bool is_wide = from == DType::Int64 || from == DType::UInt64;
-        if (is_wide && (e.dtype == DType::BFloat16 || e.dtype == DType::Float16)) {
-            return fmt::format("the cast from {} to {}", to_string(from), to_string(e.dtype));
-        }
-    }
-    return {};
-}
 
 /// Whether the points of every parallel nest are seen to use elements of their own.
 std::string why_not_apart(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
@@ -64,7 +46,9 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
 std::string legal(const ir::Kernel& kernel) {
     bool reads_output = false;
     for (const ir::Expr& e : kernel.exprs) {
-        if (std::string why = why_not(kernel, e); !why.empty()) return why;
+        const bool is_remainder =
+            e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Rem;
+        if (is_remainder && is_floating(e.dtype)) return "% of floats";
         reads_output |= e.kind == ExprKind::Load && e.a == kernel.output();
     }
     // Points that only write may be seen to be apart while they run: see watch().

@@ -208,7 +208,8 @@ std::string terminal_output(const Folder& folder, int n, double& seconds) {
     const int other_end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
     const int nowhere = open("/dev/null", O_WRONLY);
     const auto begin = std::chrono::steady_clock::now();
-    const pid_t child = start({"run", script, "--threads", "1", "--in", "A=" + a, "--in", "B=" + a},
+    const pid_t child = start({"run", script, "--device", "interpreter", "--threads", "1", "--in",
+                               "A=" + a, "--in", "B=" + a},
                               nowhere, other_end);
     close(other_end);
     close(nowhere);

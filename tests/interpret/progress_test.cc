@@ -18,7 +18,7 @@ struct Heard {
 };
 
 /// Runs the kernel over one element that is repeated n times.
-Heard progress_of(const std::string& text, std::int64_t n) {
+Heard progress_of(const std::string& text, std::int64_t n, const char* device) {
     lang::Diagnostics diagnostics(text);
     const auto source = lang::parse(text, {}, diagnostics);
     diagnostics.raise();
@@ -29,6 +29,7 @@ Heard progress_of(const std::string& text, std::int64_t n) {
     const std::vector<Tensor> operands = {x};
     Heard heard;
     frontend::LaunchOptions options;
+    options.device = Device(device);
     options.progress = [&](double part) { heard.parts.push_back(part); };
     const auto begin = std::chrono::steady_clock::now();
     frontend::launch(*source, tree.child(tree[tree.root].first, 0), operands, {}, options);
@@ -37,9 +38,10 @@ Heard progress_of(const std::string& text, std::int64_t n) {
 }
 
 /// Of a run that takes a second or so, whatever the machine.
-Heard progress_of_long_run(const std::string& text, std::int64_t n) {
-    Heard heard = progress_of(text, n);
-    while (heard.seconds < 0.7) heard = progress_of(text, n *= 2);
+Heard progress_of_long_run(const std::string& text, std::int64_t n,
+                           const char* device = "interpreter") {
+    Heard heard = progress_of(text, n, device);
+    while (heard.seconds < 0.7) heard = progress_of(text, n *= 2, device);
     return heard;
 }
 
@@ -104,6 +106,19 @@ TEST(Progress, CountsLoopsOneAfterAnotherOnce) {
 TEST(Progress, MovesOverParallelPoints) {
     expect_steady(progress_of_long_run(
         "compute(x) { @kernel elementwise; for i in 0..len { out[i] = sin(x[i]) } }", 1 << 20));
+}
+
+TEST(Progress, MovesWhileCompiledCodeRuns) {
+    if (devices().front().id != "cpu") GTEST_SKIP() << "no compiler plug-in in this build";
+    expect_steady(progress_of_long_run(R"(compute(x) {
+        @kernel custom
+        for p in 0..1000:
+            var sum = 0.0
+            for i in 0..n:
+                sum += sin(x[i] * p)
+            out[p] = sum
+    })",
+                                       1 << 14, "cpu"));
 }
 
 }  // namespace

@@ -236,13 +236,17 @@ constexpr const char* kNormalize = R"(compute(x) {
 })";
 
 TEST(FailingAllocations, LoseNoKernelThatRuns) {
-    const Kernel kernel(kNormalize);
     const Tensor x = counting({kRows, kColumns});
-    EXPECT_GT(fail_each_allocation([&] {
-                  const Tensor y = kernel(x, arg("scale", 2.0));
-                  require(y.shape() == x.shape() && y.values().at(0) == 0);
-              }),
-              20);
+    for (const DeviceInfo& info : devices()) {
+        const Kernel kernel = Kernel(kNormalize).on(Device(info.id));
+        // A launch of compiled code allocates its result and no more.
+        EXPECT_GT(fail_each_allocation([&] {
+                      const Tensor y = kernel(x, arg("scale", 2.0));
+                      require(y.shape() == x.shape() && y.values().at(0) == 0);
+                  }),
+                  info.id == "interpreter" ? 20 : 2)
+            << info.id;
+    }
 }
 
 TEST(FailingAllocations, LoseNoTextThatIsReadAndPrepared) {
@@ -251,7 +255,9 @@ TEST(FailingAllocations, LoseNoTextThatIsReadAndPrepared) {
     std::string text, again;
     const long count = fail_each_allocation(
         [&] {
-            require(compute(text, x, arg("scale", 1.0)).shape() == x.shape());
+            // LLVM ends the program when memory ends.
+            const Kernel kernel = Kernel(std::move(text)).on(Device("interpreter"));
+            require(kernel(x, arg("scale", 1.0)).shape() == x.shape());
             require(!Kernel(std::move(again)).explain().empty());
         },
         [&] {

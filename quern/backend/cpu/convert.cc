@@ -40,6 +40,7 @@ LLVMValueRef Converter::cast(LLVMValueRef value, DType from, DType to, unsigned 
                              : LLVMBuildUIToFP(b_, value, type, "");
         };
         if (!is_narrow(to)) return make(target);
+        if (size_of(from) == 8) value = sticky_integer(value, is_signed);
         return from_float32(sticky_float(make(lanes_of(types_.f64()))), to);
     }
     if (!is_floating(to)) {
@@ -140,6 +141,24 @@ LLVMValueRef Converter::float_to_bfloat(LLVMValueRef value) {
     const LLVMValueRef nan = LLVMBuildOr(b_, high, number(0x40), "");
     return LLVMBuildTrunc(b_, LLVMBuildSelect(b_, is_nan, nan, rounded, ""), lanes_of(types_.i16()),
                           "");
+}
+
+/// A 64-bit integer that is a double, and rounds to a 16-bit float as the given one does: from 2^53
+/// on, where 16-bit floats are farther apart than 2^45, what 12 bits say is only whether they are
+/// 0.
+LLVMValueRef Converter::sticky_integer(LLVMValueRef value, bool is_signed) {
+    const LLVMTypeRef i64 = LLVMTypeOf(value);
+    const auto integer = [&](std::uint64_t bits) { return Types::integer(i64, bits); };
+    constexpr std::uint64_t exact = std::uint64_t{1} << 53;
+    const LLVMValueRef shifted = is_signed ? LLVMBuildAdd(b_, value, integer(exact), "") : value;
+    const LLVMValueRef is_exact =
+        LLVMBuildICmp(b_, LLVMIntULE, shifted, integer(is_signed ? 2 * exact : exact), "");
+    const LLVMValueRef low = LLVMBuildAnd(b_, value, integer(0xfff), "");
+    const LLVMValueRef high = LLVMBuildAnd(b_, value, integer(~std::uint64_t{0xfff}), "");
+    const LLVMValueRef between = LLVMBuildOr(b_, high, integer(0x800), "");
+    const LLVMValueRef is_zero = LLVMBuildICmp(b_, LLVMIntEQ, low, integer(0), "");
+    const LLVMValueRef sticky = LLVMBuildSelect(b_, is_zero, high, between, "");
+    return LLVMBuildSelect(b_, is_exact, value, sticky, "");
 }
 
 /// A float that rounds to a narrower format as the double does: where the double does not fit, the

@@ -24,6 +24,7 @@ private:
     LLVMValueRef float_to_half(LLVMValueRef value);
     LLVMValueRef float_to_bfloat(LLVMValueRef value);
     LLVMValueRef sticky_float(LLVMValueRef value);
+    LLVMValueRef sticky_integer(LLVMValueRef value, bool is_signed);
     LLVMValueRef saturate(LLVMValueRef value, DType to);
     LLVMValueRef number(std::uint64_t bits) const {
         return Types::integer(lanes_of(types_.i32()), bits);
