@@ -38,7 +38,9 @@ struct Kernel::Body {
 
     frontend::LaunchOptions options_on(const Device& device) const {
         frontend::LaunchOptions options;
-        options.device = frontend::placed_compute(*source, compute, device);
+        frontend::Placement placement;
+        placement.device = device;
+        options.placement = frontend::placed_compute(*source, compute, placement);
         options.pedantic = pedantic;
         options.then = then;
         return options;

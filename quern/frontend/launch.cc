@@ -34,6 +34,7 @@ std::string key_of(const lang::Source& source, lang::NodeId compute,
         if (const auto* b = std::get_if<bool>(&number)) key += fmt::format("={}", *b);
     }
     for (const semantics::Piped& piped : options.then) key += "|>" + piped.name;
+    if (options.part) key += fmt::format("|part{}", int(options.part->spread));
     key += '|';
     key += source.file;
     key += '\n';
@@ -90,23 +91,6 @@ interpret::ScalarValue scalar_value(const Number& number) {
     return {0, std::get<double>(number)};
 }
 
-/// The code for a launch like this.
-std::shared_ptr<const CompiledKernel> code_for(const Prepared& prepared,
-                                               std::span<const std::int64_t> dims,
-                                               std::span<const interpret::View> operands,
-                                               const interpret::View& output) {
-    const ir::Kernel& kernel = prepared.lowered.kernel;
-    // Vectors of today's processors load from any address alike, so that code for one may run at
-    // another.
-    std::vector<ir::OperandView> views;
-    const void* const anywhere = reinterpret_cast<const void*>(std::uintptr_t{1});
-    for (const interpret::View& v : operands) {
-        views.push_back({anywhere, v.dtype, v.shape, v.strides});
-    }
-    views.push_back({anywhere, output.dtype, output.shape, output.strides});
-    return prepared.compiled->find(kernel, ir::facts_of(kernel, dims, views));
-}
-
 }  // namespace
 
 CompiledKernels::CompiledKernels() = default;
@@ -136,6 +120,7 @@ std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId
     lang::Diagnostics diagnostics(source);
     auto lowered = semantics::lower(request, {}, diagnostics);
     diagnostics.raise();
+    if (options.part) cut_loop(lowered->kernel, options.part->spread);
     if (const auto broken = ir::verify(lowered->kernel); !broken.empty()) {
         raise(InternalError(fmt::format("[verify] {}; please report", broken.front())));
     }
@@ -200,7 +185,10 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
 
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments, const LaunchOptions& options) {
-    LaunchKey key(source, compute, options.device, options.pedantic);
+    if (!options.placement.others.empty()) {
+        return launch_spread(source, compute, operands, arguments, options);
+    }
+    LaunchKey key(source, compute, options.placement.device, options.pedantic);
     LaunchList<const Tensor*> pointers;
     for (const Tensor& operand : operands) {
         key.add(operand);
@@ -214,70 +202,138 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
     return launch(key, source, compute, operands, arguments, options);
 }
 
-Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId compute,
-              std::span<const Tensor> operands, const Arguments& arguments,
-              const LaunchOptions& options) {
+namespace {
+
+std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
+    const BoundLaunch& launch) {
+    const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    // Vectors of today's processors load from any address alike, so that code for one may run at
+    // another.
+    std::vector<ir::OperandView> views;
+    const void* const anywhere = reinterpret_cast<const void*>(std::uintptr_t{1});
+    for (const interpret::View& v : launch.views) {
+        views.push_back({anywhere, v.dtype, v.shape, v.strides});
+    }
+    views.push_back({anywhere, launch.dtype, launch.output.shape, launch.output.strides});
+    auto code =
+        launch.prepared->compiled->find(kernel, ir::facts_of(kernel, launch.binding.dims, views));
+    ReadyLaunch ready = code->ready(launch.binding.dims, launch.scalars, launch.views,
+                                    launch.output, interpreter_threads());
+    return {std::move(code), std::move(ready)};
+}
+
+}  // namespace
+
+BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
+                  std::span<const Tensor> operands, const Arguments& arguments,
+                  const LaunchOptions& options) {
+    BoundLaunch launch;
     std::vector<OperandInfo> infos;
     for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
-    const auto prepared = prepare(source, compute, infos, arguments, options);
-    const ir::Kernel& kernel = prepared->lowered.kernel;
-    const std::vector<Shape> shapes = bound_shapes(source, *prepared, infos);
-    const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
-
-    std::vector<Tensor> kept;
-    std::vector<interpret::View> views;
-    std::vector<void*> addresses;
-    bool are_as_given = true;
+    launch.compute = compute;
+    launch.prepared = prepare(source, compute, infos, arguments, options);
+    const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    launch.shapes = bound_shapes(source, *launch.prepared, infos);
+    launch.binding = bind_or_raise(source, *launch.prepared, launch.shapes);
     for (std::size_t i = 0; i < operands.size(); ++i) {
         // Row-major positions need row-major elements.
         const bool flat = kernel.buffers[i].flat;
-        are_as_given = are_as_given && (!flat || operands[i].is_contiguous());
-        kept.push_back(flat ? operands[i].contiguous() : operands[i]);
-        Tensor& t = kept.back();
-        views.push_back(
-            {t.data(), t.dtype(), shapes[i], flat ? row_major(shapes[i]) : t.strides()});
-        addresses.push_back(t.data());
+        launch.are_as_given = launch.are_as_given && (!flat || operands[i].is_contiguous());
+        launch.operands.push_back(flat ? operands[i].contiguous() : operands[i]);
+        Tensor& t = launch.operands.back();
+        launch.views.push_back({t.data(), t.dtype(), launch.shapes[i],
+                                flat ? row_major(launch.shapes[i]) : t.strides()});
     }
-    std::vector<interpret::ScalarValue> scalars;
     for (const ir::Scalar& s : kernel.scalars) {
         const auto it = arguments.find(s.name);
-        scalars.push_back(it == arguments.end() ? interpret::ScalarValue{}
-                                                : scalar_value(it->second));
+        launch.scalars.push_back(it == arguments.end() ? interpret::ScalarValue{}
+                                                       : scalar_value(it->second));
+    }
+    if (options.part) {
+        const std::size_t first = launch.scalars.size() - 2;
+        launch.scalars[first] = scalar_value(options.part->begin);
+        launch.scalars[first + 1] = scalar_value(options.part->end);
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
-    const Shape shape = out.flat ? operands[0].shape() : binding.output;
-    interpret::View output{nullptr, out.dtype, binding.output, row_major(binding.output)};
-    if (options.device.is_cpu()) {
-        LaunchRecord record{.kernel = code_for(*prepared, binding.dims, views, output),
-                            .launch = {},
-                            .shape = shape,
-                            .dtype = out.dtype,
-                            .device = options.device,
-                            .is_cleared = !writes_all(*prepared, binding, shapes)};
-        record.launch =
-            record.kernel->ready(binding.dims, scalars, views, output, interpreter_threads());
+    launch.shape = out.flat ? operands[0].shape() : launch.binding.output;
+    launch.dtype = out.dtype;
+    launch.output = {nullptr, out.dtype, launch.binding.output, row_major(launch.binding.output)};
+    return launch;
+}
+
+std::vector<void*> BoundLaunch::addresses() const {
+    std::vector<void*> list;
+    list.reserve(views.size() + 1);
+    for (const interpret::View& view : views) list.push_back(view.data);
+    return list;
+}
+
+std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
+                                                                       const BoundLaunch& launch) {
+#if QUERN_EXCEPTIONS
+    try {
+        return compile_and_bind(launch);
+    } catch (const Refusal& refusal) {
+        lang::Diagnostics diagnostics(source);
+        diagnostics
+            .add(lang::Code::E0600, source.nodes[std::size_t(launch.compute)].span,
+                 "the device cpu does not run " + refusal.reason())
+            .help("the device \"interpreter\" runs it");
+        diagnostics.raise();
+        throw;
+    }
+#else
+    static_cast<void>(source);
+    return compile_and_bind(launch);
+#endif
+}
+
+void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,
+               const Progress& progress) {
+    interpret::View output = launch.output;
+    output.data = result.data();
+    const auto failure =
+        launch.prepared->program.run(launch.binding.dims, launch.scalars, launch.views, output,
+                                     {.threads = interpreter_threads(), .progress = progress});
+    if (!failure) return;
+    lang::Diagnostics diagnostics(source);
+    std::string message = failure->message;
+    for (const auto& [span, reason] : launch.prepared->lowered.reasons) {
+        if (failure->code == lang::Code::E0620 && failure->span == span) message = reason;
+    }
+    diagnostics.add(failure->code, failure->span, std::move(message));
+    diagnostics.raise();
+}
+
+Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId compute,
+              std::span<const Tensor> operands, const Arguments& arguments,
+              const LaunchOptions& options) {
+    if (!options.placement.others.empty()) {
+        return launch_spread(source, compute, operands, arguments, options);
+    }
+    const Device& device = options.placement.device;
+    const BoundLaunch bound_launch = bound(source, compute, operands, arguments, options);
+    if (device.is_cpu()) {
+        const semantics::Binding& binding = bound_launch.binding;
+        auto [code, ready] = compiled(source, bound_launch);
+        LaunchRecord record{
+            .kernel = std::move(code),
+            .launch = std::move(ready),
+            .shape = bound_launch.shape,
+            .dtype = bound_launch.dtype,
+            .device = device,
+            .is_cleared = !writes_all(*bound_launch.prepared, binding, bound_launch.shapes)};
         Tensor result = new_result(record);
+        std::vector<void*> addresses = bound_launch.addresses();
         addresses.push_back(result.data());
         if (record.kernel->run(record.launch, addresses, options.progress)) {
-            if (are_as_given) remember(key, std::move(record));
+            if (bound_launch.are_as_given) remember(key, std::move(record));
             return result;
         }
     }
     // The interpreter runs what was asked of it, and says where and why compiled code failed.
-    Tensor result(shape, out.dtype, options.device);
-    output.data = result.data();
-    const auto failure =
-        prepared->program.run(binding.dims, scalars, views, output,
-                              {.threads = interpreter_threads(), .progress = options.progress});
-    if (failure) {
-        lang::Diagnostics diagnostics(source);
-        std::string message = failure->message;
-        for (const auto& [span, reason] : prepared->lowered.reasons) {
-            if (failure->code == lang::Code::E0620 && failure->span == span) message = reason;
-        }
-        diagnostics.add(failure->code, failure->span, std::move(message));
-        diagnostics.raise();
-    }
+    Tensor result(bound_launch.shape, bound_launch.dtype, device);
+    interpret(source, bound_launch, result, options.progress);
     return result;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "quern/device.h"
+#include "quern/frontend/placement.h"
 #include "quern/lang/parse.h"
 #include "quern/runtime/compiled.h"
 #include "quern/semantics/request.h"
@@ -18,8 +20,18 @@ namespace quern::frontend {
 using semantics::Arguments;
 using semantics::Number;
 
+/// The iterations of the loop that is cut which one device does, from 0.
+struct Part {
+    Spread spread = Spread::Data;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
 struct LaunchOptions {
-    Device device;
+    Placement placement;
+
+    /// Only these iterations.
+    std::optional<Part> part;
 
     /// Refuse what is otherwise accepted with a warning (E0303, E0412).
     bool pedantic = false;

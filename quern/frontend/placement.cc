@@ -4,13 +4,10 @@
 
 #include <exception>
 
+#include "quern/runtime/device_options.h"
 #include "quern/support/check.h"
 
 namespace quern::frontend {
-
-std::string refusal(std::string_view what) {
-    return fmt::format("'{}' spreads work over several devices, which is not there yet", what);
-}
 
 std::string device_list() {
     std::string list = "the devices here are \"auto\"";
@@ -19,10 +16,7 @@ std::string device_list() {
 }
 
 std::optional<std::string> absent_device(std::string_view id) {
-    if (id == "auto") return std::nullopt;
-    for (const DeviceInfo& device : devices()) {
-        if (device.id == id) return std::nullopt;
-    }
+    if (has_device(id)) return std::nullopt;
     return fmt::format("expected a device that is here, got \"{}\"", id);
 }
 
@@ -38,36 +32,73 @@ namespace {
     std::terminate();
 }
 
-}  // namespace
+/// The decorators of one list that place work; -1 where there is none.
+struct Placing {
+    lang::NodeId device = -1;
+    lang::NodeId parallel = -1;
+};
 
-Device placed(const lang::Source& source, lang::NodeId first_decorator, const Device& otherwise) {
-    const lang::Tree tree = source.tree();
-    Device device = otherwise;
+Placing placing(const lang::Tree& tree, lang::NodeId first_decorator) {
+    Placing found;
     for (lang::NodeId d = first_decorator; d >= 0; d = tree[d].next) {
         if (tree[d].kind != lang::Kind::Decorator) continue;
-        const lang::NodeId name = tree[d].first, argument = tree[name].next;
-        const std::string_view text = tree.text_of(name);
-        if (text == "device" && argument >= 0) {
-            const bool is_list = tree[argument].kind == lang::Kind::List;
-            if (is_list && tree.child_count(argument) != 1) {
-                refuse(source, lang::Code::E0600, argument, refusal("@device"));
-            }
-            const lang::NodeId string = is_list ? tree.child(argument, 0) : argument;
-            const std::string_view quoted = tree.text_of(string);
-            const std::string_view id = quoted.substr(1, quoted.size() - 2);
-            if (auto message = absent_device(id)) {
-                refuse(source, lang::Code::E0601, string, std::move(*message), device_list());
-            }
-            device = Device(id);
-        }
-        if (text == "parallel") {
-            lang::Diagnostics diagnostics(source);
-            diagnostics.add(lang::Code::W0707, tree[name].span,
-                            "there is a single device: the work is not spread");
-            diagnostics.raise();
-        }
+        const std::string_view text = tree.text_of(tree[d].first);
+        if (text == "device") found.device = d;
+        if (text == "parallel") found.parallel = d;
     }
-    return device;
+    return found;
+}
+
+/// The devices that the argument of @device names.
+std::vector<Device> devices_of(const lang::Source& source, lang::NodeId argument) {
+    const lang::Tree tree = source.tree();
+    std::vector<lang::NodeId> strings;
+    if (tree[argument].kind == lang::Kind::List) {
+        for (lang::NodeId s = tree[argument].first; s >= 0; s = tree[s].next) strings.push_back(s);
+    } else {
+        strings.push_back(argument);
+    }
+    std::vector<Device> devices;
+    for (const lang::NodeId string : strings) {
+        const std::string_view quoted = tree.text_of(string);
+        const std::string_view id = quoted.substr(1, quoted.size() - 2);
+        if (auto message = absent_device(id)) {
+            refuse(source, lang::Code::E0601, string, std::move(*message), device_list());
+        }
+        devices.emplace_back(id);
+    }
+    return devices;
+}
+
+}  // namespace
+
+Placement placed(const lang::Source& source, lang::NodeId first_decorator,
+                 const Placement& otherwise) {
+    const lang::Tree tree = source.tree();
+    const auto [device, parallel] = placing(tree, first_decorator);
+    Placement placement = otherwise;
+    const lang::NodeId argument = device < 0 ? -1 : tree[tree[device].first].next;
+    if (argument >= 0) {
+        std::vector<Device> named = devices_of(source, argument);
+        if (named.empty()) return placement;
+        placement.device = named[0];
+        placement.others.assign(named.begin() + 1, named.end());
+        placement.spread = named.size() > 1 ? Spread::Data : Spread::None;
+        placement.span = tree[argument].span;
+    }
+    if (parallel < 0) return placement;
+    const lang::NodeId name = tree[parallel].first;
+    const bool is_model = tree[name].next >= 0 && tree.text_of(tree[name].next) == "model";
+    placement.span = tree[name].span;
+    if (!placement.others.empty()) {
+        placement.spread = is_model ? Spread::Model : Spread::Data;
+        return placement;
+    }
+    lang::Diagnostics diagnostics(source);
+    diagnostics.add(lang::Code::W0707, placement.span,
+                    "there is a single device: the work is not spread");
+    diagnostics.raise();
+    return placement;
 }
 
 bool is_async(const lang::Source& source, lang::NodeId first_decorator) {
@@ -86,10 +117,15 @@ bool is_async_compute(const lang::Source& source, lang::NodeId compute) {
            is_async(source, tree[tree.child(compute, 2)].first);
 }
 
-Device placed_compute(const lang::Source& source, lang::NodeId compute, const Device& otherwise) {
+Placement placed_compute(const lang::Source& source, lang::NodeId compute,
+                         const Placement& otherwise) {
     const lang::Tree tree = source.tree();
-    const Device in_body = placed(source, tree[tree.child(compute, 2)].first, otherwise);
-    return placed(source, tree[tree.child(compute, 1)].first, in_body);
+    const lang::NodeId header = tree[tree.child(compute, 1)].first;
+    const lang::NodeId body = tree[tree.child(compute, 2)].first;
+    // @parallel in one of them may speak of the devices of the other.
+    const bool is_header_first = placing(tree, header).device >= 0;
+    const Placement first = placed(source, is_header_first ? header : body, otherwise);
+    return placed(source, is_header_first ? body : header, first);
 }
 
 }  // namespace quern::frontend

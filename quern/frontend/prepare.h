@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "quern/frontend/launch.h"
@@ -35,6 +36,42 @@ struct Prepared {
     std::shared_ptr<CompiledKernels> compiled = std::make_shared<CompiledKernels>();
 };
 
+/// A launch of which everything is known but where its result is.
+struct BoundLaunch {
+    std::shared_ptr<const Prepared> prepared;
+    lang::NodeId compute = -1;
+    std::vector<Shape> shapes;
+    semantics::Binding binding;
+
+    /// The operands, row-major where their positions are indexed; whether they are so as given.
+    std::vector<Tensor> operands;
+    bool are_as_given = true;
+    std::vector<interpret::View> views;
+    std::vector<interpret::ScalarValue> scalars;
+
+    /// Of the result.
+    interpret::View output;
+    Shape shape;
+    DType dtype = DType::Float32;
+
+    /// Of the operands; room for the result's is behind them.
+    std::vector<void*> addresses() const;
+};
+
+/// Throws KernelError with every diagnostic if the launch does not check.
+BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
+                  std::span<const Tensor> operands, const Arguments& arguments,
+                  const LaunchOptions& options);
+
+/// What the CPU compiled for a launch like this, and how it is launched. Throws KernelError with
+/// E0600 if the CPU does not run the kernel.
+std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
+                                                                       const BoundLaunch& launch);
+
+/// Runs it on the interpreter. Throws KernelError with the line that failed.
+void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,
+               const Progress& progress);
+
 /// Lowers, verifies and prepares, or takes what an equal call made before. Throws KernelError.
 /// Thread-safe.
 std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId compute,
@@ -49,6 +86,15 @@ std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prep
 /// True if compiled code writes every element of the output: then it need not be cleared.
 bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
                 std::span<const Shape> shapes);
+
+/// A launch over several devices: see spread.cc.
+Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
+                     std::span<const Tensor> operands, const Arguments& arguments,
+                     const LaunchOptions& options);
+
+/// Cuts the loop that LaunchOptions::part is of: its bounds become two further scalars, whose
+/// values come from there.
+void cut_loop(ir::Kernel& kernel, Spread spread);
 
 /// Binds, or throws KernelError.
 semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& prepared,

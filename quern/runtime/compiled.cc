@@ -102,6 +102,8 @@ public:
         for (const interpret::View& view : operands) shapes_.push_back(view.shape);
         environment_.dims = dims;
         environment_.shapes = shapes_;
+        for (const interpret::ScalarValue& value : scalars) integers_.push_back(value.integer);
+        environment_.scalars = integers_;
     }
 
     ReadyLaunch run(std::span<const void* const> entries) const {
@@ -129,9 +131,7 @@ private:
         for (const ir::ExprId extent : array.shape) {
             const auto value = ir::evaluate(image_.numbers, extent, environment_);
             if (!value) {
-                raise(
-                    DeviceError("[cpu] E0600: an array whose size is known only inside of a "
-                                "loop"));
+                raise(Refusal("an array whose size is known only inside of a loop"));
             }
             if (__builtin_mul_overflow(bytes, std::size_t(std::max<std::int64_t>(*value, 0)),
                                        &bytes)) {
@@ -153,7 +153,7 @@ private:
         double iterations = 1;
         for (const KernelImage::Axis& axis : stage.grid) {
             const auto count = ir::evaluate(image_.numbers, axis.trips, environment_);
-            QUERN_CHECK(count, "trips that dims and extents decide");
+            QUERN_CHECK(count, "trips that the launch decides");
             trips.push_back(std::max<std::int64_t>(*count, 0));
             grid.blocks.push_back(axis.multiple);
             iterations *= double(trips.back());
@@ -211,6 +211,7 @@ private:
     const interpret::View& output_;
     int threads_;
     std::vector<std::vector<std::int64_t>> shapes_;
+    std::vector<std::int64_t> integers_;
     ir::Environment environment_;
 };
 
@@ -246,8 +247,7 @@ std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
     cpu::CompileResult result;
     cpu::compiler()({kernel, facts, numerics, simd}, result);
     if (!result.refusal.empty()) {
-        raise(DeviceError("[cpu] E0600: expected a kernel that the cpu device runs, got " +
-                          result.refusal + "; the interpreter runs it"));
+        raise(Refusal(result.refusal));
     }
     if (!result.error.empty()) {
         raise(DeviceError("[cpu] LLVM: " + result.error + "; please report"));

@@ -6,8 +6,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "quern/error.h"
 #include "quern/interpret/interpret.h"
 #include "quern/ir/facts.h"
 #include "quern/runtime/cpu_plugin.h"
@@ -17,8 +19,20 @@ namespace quern {
 
 class MachineCode;
 
+/// The device does not run the kernel.
+class Refusal : public DeviceError {
+public:
+    explicit Refusal(std::string reason)
+        : DeviceError("[cpu] E0600: expected a kernel that the device cpu runs, got " + reason),
+          reason_(std::move(reason)) {}
+    const std::string& reason() const noexcept { return reason_; }
+
+private:
+    std::string reason_;
+};
+
 /// The machine code of a kernel for launches of which `facts` hold, as KernelImage's bytes. Throws
-/// DeviceError with E0600 and the reason if the device does not run the kernel.
+/// Refusal.
 std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
                                schedule::Numerics numerics, cpu::Simd simd);
 

@@ -63,15 +63,9 @@ bool is_logical_cpu(std::string_view id) {
 bool has_cpu() { return cpu::has(cpu::Simd::Scalar) && !cpu::plugin_path().empty(); }
 
 std::string resolve(std::string_view id, std::string_view origin = {}) {
-    // Without a list of all devices: every tensor asks.
     if (id == "auto") return std::string(has_cpu() ? kCpu : kInterpreter);
-    if (id == kInterpreter || ((id == kCpu || is_logical_cpu(id)) && has_cpu())) {
-        return std::string(id);
-    }
-    for (const DeviceInfo& device : devices()) {
-        if (device.id == id) return device.id;
-    }
-    no_such_device(id, origin);
+    if (!has_device(id)) no_such_device(id, origin);
+    return std::string(id);
 }
 
 std::string resolve_default() {
@@ -86,6 +80,11 @@ std::string resolve_default() {
 }
 
 }  // namespace
+
+// Without a list of all devices, which would allocate: every tensor asks.
+bool has_device(std::string_view id) noexcept {
+    return id == "auto" || id == kInterpreter || ((id == kCpu || is_logical_cpu(id)) && has_cpu());
+}
 
 Device::Device() : id_(resolve_default()) {}
 

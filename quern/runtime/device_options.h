@@ -1,6 +1,11 @@
 #pragma once
 
+#include <string_view>
+
 namespace quern {
+
+/// True if Device(id) throws nothing.
+bool has_device(std::string_view id) noexcept;
 
 /// The number of threads that the interpreter may use, at least 1: what `set_interpreter_threads`
 /// set, else one for each hardware thread. Thread-safe.

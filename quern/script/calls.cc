@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+#include <utility>
+
 #include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
 
@@ -54,13 +57,33 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped) {
     while (decorator >= 0 && node(decorator).kind != Kind::Decorator) {
         decorator = node(decorator).next;
     }
-    const Device before = device_;
-    device_ = frontend::placed(source_, decorator, device_);
+    const auto before = std::tuple(placement_, pipeline_devices_, placed_kernels_);
+    place_pipeline(decorator);
     Value value = frontend::is_async(source_, decorator)
                       ? start(callee, async_pipeline(callee, pipeline->second, given))
                       : call_pipeline(callee, pipeline->second, given);
-    device_ = before;
+    std::tie(placement_, pipeline_devices_, placed_kernels_) = before;
     return value;
+}
+
+void Interpreter::place_pipeline(NodeId decorators) {
+    if (decorators < 0) return;
+    placement_ = frontend::placed(source_, decorators, placement_);
+    pipeline_devices_.clear();
+    if (placement_.spread != frontend::Spread::Model) return;
+    pipeline_devices_.push_back(placement_.device);
+    for (Device& other : placement_.others) pipeline_devices_.push_back(std::move(other));
+    placement_.others.clear();
+    placement_.spread = frontend::Spread::None;
+    placed_kernels_ = 0;
+}
+
+frontend::Placement Interpreter::next_placement() {
+    frontend::Placement next = placement_;
+    if (!pipeline_devices_.empty()) {
+        next.device = pipeline_devices_[placed_kernels_++ % pipeline_devices_.size()];
+    }
+    return next;
 }
 
 Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argument> piped) {

@@ -16,7 +16,6 @@ namespace quern::script {
 
 using frontend::absent_device;
 using frontend::device_list;
-using frontend::refusal;
 namespace {
 
 using lang::Code;
@@ -92,27 +91,6 @@ private:
                       return node(a.compute).span.begin < node(b.compute).span.begin;
                   });
         signature_.kernel_names.assign(kernel_names_.begin(), kernel_names_.end());
-        report_refused(several_);
-    }
-
-    /// One diagnostic for a kind of work, however often the script asks for it.
-    void report_refused(const std::vector<std::pair<Span, std::string>>& places) {
-        if (places.empty() || !options_.devices) return;
-        const auto first = std::min_element(
-            places.begin(), places.end(),
-            [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
-        auto entry = diagnostics_.add(Code::E0600, first->first, refusal(first->second));
-        std::map<int, std::string> others;
-        for (const auto& [span, what] : places) {
-            const int line = diagnostics_.place(span.begin).first;
-            if (span != first->first) others.emplace(line, what);
-        }
-        if (others.empty()) return;
-        std::string lines;
-        for (const auto& [line, what] : others) {
-            lines += fmt::format("{}line {} ('{}')", lines.empty() ? "" : ", ", line, what);
-        }
-        entry.note("the same holds on " + lines);
     }
 
     void pipeline(NodeId id) {
@@ -389,9 +367,7 @@ private:
         const NodeId argument = node(name).next;
         if (text(name) != "device" || argument < 0) return;
         if (node(argument).kind != Kind::List) return device(argument);
-        const int count = tree_.child_count(argument);
-        if (count == 1) return device(child(argument, 0));
-        if (count > 1) several_.emplace_back(node(argument).span, "@device");
+        for (NodeId each = node(argument).first; each >= 0; each = node(each).next) device(each);
     }
 
     /// Reports a device that is written out and absent.
@@ -411,7 +387,6 @@ private:
     int declared_pipelines_ = 0;
     std::set<std::string> called_;
     std::set<std::string> kernel_names_;
-    std::vector<std::pair<Span, std::string>> several_;
     Scope scope_, globals_;
 
     /// The last compute, or the last pipe that belongs to its launch.

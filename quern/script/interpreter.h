@@ -117,6 +117,11 @@ private:
     Value allocate(NodeId callee, const Arguments& arguments);
     Value memory_pool(NodeId callee, const Arguments& arguments);
     Shape shape_of(NodeId callee, const Argument& argument, DType dtype) const;
+    /// Takes what the decorators of a pipeline's call say of where its kernels run.
+    void place_pipeline(NodeId decorators);
+
+    /// Where the next kernel runs that says nothing itself.
+    frontend::Placement next_placement();
     Device device_of(NodeId callee, const Argument* argument) const;
     const Argument& argument_named(NodeId callee, const Arguments& arguments, std::string_view name,
                                    std::size_t position) const;
@@ -164,7 +169,11 @@ private:
     /// The pipeline that runs; null at the top level.
     Scope* frame_ = nullptr;
     int depth_ = 0;
-    Device device_;
+    frontend::Placement placement_;
+
+    /// Those of a pipeline whose kernels go to one after the other, and how many have been placed.
+    std::vector<Device> pipeline_devices_;
+    std::size_t placed_kernels_ = 0;
     Value returned_;
 
     /// What progress and explain call the kernel that runs: the name that its result is bound to.

@@ -51,7 +51,7 @@ Value Interpreter::compute(NodeId id, std::vector<semantics::Piped> then) {
         operands.push_back(operand(o));
     }
     frontend::LaunchOptions launch_options;
-    launch_options.device = frontend::placed_compute(source_, id, device_);
+    launch_options.placement = frontend::placed_compute(source_, id, next_placement());
     launch_options.then = std::move(then);
     return at(id, [&]() -> Value {
         if (!frontend::is_async_compute(source_, id)) {
@@ -197,7 +197,7 @@ Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
     const NodeId compute = find_compute(source->tree());
     QUERN_CHECK(compute >= 0, "the kernel of an element-wise function has a compute");
     frontend::LaunchOptions launch_options;
-    launch_options.device = device_;
+    launch_options.placement = next_placement();
     return launch(*source, compute, tensors, numbers, std::move(launch_options));
 }
 

@@ -47,7 +47,7 @@ Shape Interpreter::shape_of(NodeId callee, const Argument& argument, DType dtype
 }
 
 Device Interpreter::device_of(NodeId callee, const Argument* argument) const {
-    if (argument == nullptr) return device_;
+    if (argument == nullptr) return placement_.device;
     const auto* info = argument->value.as<DeviceInfo>();
     const auto* id = info != nullptr ? &info->id : argument->value.as<std::string>();
     if (id == nullptr) {

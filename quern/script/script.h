@@ -51,7 +51,7 @@ struct Signature {
 };
 
 struct CheckOptions {
-    /// Reports what the devices here cannot do (E0600, E0601) as errors too.
+    /// Reports what the devices here cannot do (E0601) as errors too.
     bool devices = false;
 };
 
@@ -93,7 +93,7 @@ struct Results {
 };
 
 /// Runs a script. Throws KernelError at the script's line; before any work if an input has no value
-/// (E0411) or the script asks for what the devices here cannot do (E0600, E0601).
+/// (E0411) or the script asks for what the devices here cannot do (E0601).
 Results run(const lang::Source& source, const Bindings& bindings, const RunOptions& options = {});
 
 }  // namespace quern::script

@@ -19,7 +19,7 @@ Interpreter::Interpreter(const lang::Source& source, const Signature& signature,
       signature_(signature),
       bindings_(bindings),
       options_(options) {
-    if (options.device) device_ = *options.device;
+    if (options.device) placement_.device = *options.device;
     for (NodeId id = node(tree_.root).first; id >= 0; id = node(id).next) {
         if (node(id).kind == Kind::Pipeline) pipelines_.emplace(text(child(id, 0)), id);
     }
@@ -133,7 +133,7 @@ void Interpreter::config(NodeId id) {
         }
         if (options_.device) continue;
         set_default_device(*device);
-        device_ = Device(*device);
+        placement_.device = Device(*device);
     }
 }
 

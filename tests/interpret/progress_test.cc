@@ -29,7 +29,7 @@ Heard progress_of(const std::string& text, std::int64_t n, const char* device) {
     const std::vector<Tensor> operands = {x};
     Heard heard;
     frontend::LaunchOptions options;
-    options.device = Device(device);
+    options.placement.device = Device(device);
     options.progress = [&](double part) { heard.parts.push_back(part); };
     const auto begin = std::chrono::steady_clock::now();
     frontend::launch(*source, tree.child(tree[tree.root].first, 0), operands, {}, options);

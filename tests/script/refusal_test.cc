@@ -1,8 +1,4 @@
-// What needs another device than the interpreter is refused with a message of its own, before any
-// work.
-
-#include <fstream>
-#include <sstream>
+// A device that is absent is refused before any work; a single one makes @parallel a warning.
 
 #include "script_helpers.h"
 
@@ -14,11 +10,6 @@ const Bindings kX = {{"x", counting({4})}};
 std::string relu(const std::string& header) {
     return "compute(x) " + header +
            "{ @kernel elementwise; for i in 0..len { out[i] = relu(x[i]) } }";
-}
-
-TEST(ScriptRefusal, SeveralDevices) {
-    EXPECT_EQ(error_of("let r = " + relu("@device([\"cpu:0\", \"cpu:1\"]) @parallel(data) "), kX),
-              "E0600 at 1:28");
 }
 
 TEST(ScriptRefusal, Check35_ParallelOnASingleDeviceIsAWarning) {
@@ -40,38 +31,6 @@ TEST(ScriptRefusal, AnAbsentDeviceOfAPipelineCall) {
     const std::string pipeline = "pipeline f(t: tensor):\n    return t\n";
     EXPECT_EQ(error_of(pipeline + "let r = f(x) @device(\"cuda:9\")\n", kX), "E0601 at 3:22");
     EXPECT_EQ(error_of(pipeline + "let r = f(x) @device(\"auto\")\n", kX), "no error");
-}
-
-TEST(ScriptRefusal, EachKindOfWorkIsReportedOnceWithItsOtherLines) {
-    const std::string several = relu("@device([\"cpu:0\", \"cpu:1\"]) ");
-    const auto errors =
-        errors_of("let a = 1 / 0\nlet r = " + several + "\nlet s = " + several + "\n", kX);
-    ASSERT_EQ(errors.size(), 1u);
-    EXPECT_EQ(errors[0].line, 2);
-    EXPECT_EQ(errors[0].notes, (std::vector<std::string>{"the same holds on line 3 ('@device')"}));
-}
-
-TEST(ScriptRefusal, TheProgramOfTheHostApiIsCheckedAndNotRun) {
-    std::ifstream file(QUERN_SOURCE_DIR "/examples/kernels/20_host_api.quern");
-    ASSERT_TRUE(file);
-    std::ostringstream text;
-    text << file.rdbuf();
-    lang::Diagnostics diagnostics(text.str());
-    const auto source = lang::parse(text.str(), {}, diagnostics);
-    ASSERT_FALSE(diagnostics.has_errors());
-    check(*source, diagnostics);
-    EXPECT_FALSE(diagnostics.has_errors());
-
-    Bindings bindings;
-    for (const char* name : {"data", "batch1", "batch2", "batch3", "large"}) {
-        bindings[name] = counting({4});
-    }
-    int refused = 0;
-    for (const Diagnostic& error : errors_of(text.str(), bindings)) {
-        EXPECT_TRUE(error.code == "E0600" || error.code == "E0601") << error.message;
-        refused += error.code == "E0600" ? 1 : 0;
-    }
-    EXPECT_EQ(refused, 1);
 }
 
 }  // namespace

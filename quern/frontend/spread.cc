@@ -1,0 +1,277 @@
+// Launches over several devices: each does a part of one loop.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "quern/frontend/prepare.h"
+#include "quern/future.h"
+#include "quern/interpret/points.h"
+#include "quern/ir/index.h"
+#include "quern/support/check.h"
+
+namespace quern::frontend {
+namespace {
+
+using ir::ExprId;
+using ir::ExprKind;
+using ir::Stmt;
+using ir::StmtKind;
+
+/// What of a kernel is cut, or why nothing is.
+struct Cut {
+    Stmt* loop = nullptr;
+
+    /// The loop reduces, and what the devices get is combined by this.
+    std::optional<ir::BinaryOp> combine;
+    std::string why_not;
+};
+
+std::vector<Stmt*> nest_at(Stmt& outermost) {
+    std::vector<Stmt*> nest{&outermost};
+    while (nest.back()->body.size() == 1 && nest.back()->body[0].kind == StmtKind::For &&
+           nest.back()->body[0].parallel) {
+        nest.push_back(&nest.back()->body[0]);
+    }
+    return nest;
+}
+
+/// For each operand: whether an index of one of its loads depends on the loop.
+std::vector<bool> operands_indexed_by(const ir::Kernel& kernel, ir::SymbolId loop) {
+    std::vector<bool> indexed(kernel.operand_count, false);
+    for (const ir::Expr& e : kernel.exprs) {
+        if (e.kind != ExprKind::Load || e.a >= kernel.operand_count) continue;
+        for (int p = 0; p < e.count; ++p) {
+            if (ir::depends_on(kernel, kernel.index_of(e, p), loop)) indexed[e.a] = true;
+        }
+    }
+    return indexed;
+}
+
+/// The innermost loop of the nest that indexes an operand which the outermost one does not.
+Stmt* weight_loop(const ir::Kernel& kernel, const std::vector<Stmt*>& nest) {
+    const std::vector<bool> data = operands_indexed_by(kernel, nest[0]->symbol);
+    for (std::size_t l = nest.size(); l-- > 1;) {
+        const std::vector<bool> own = operands_indexed_by(kernel, nest[l]->symbol);
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            if (own[i] && !data[i]) return nest[l];
+        }
+    }
+    return nullptr;
+}
+
+/// The operator of the only reduction of a loop, or none.
+std::optional<ir::BinaryOp> operator_of(const std::vector<Stmt>& block) {
+    std::optional<ir::BinaryOp> op;
+    for (const Stmt& s : block) {
+        if (s.kind == StmtKind::ArgReduce) return std::nullopt;
+        if (s.kind == StmtKind::Accumulate) op = s.op;
+        for (const auto* inner : {&s.body, &s.otherwise}) {
+            if (const auto found = operator_of(*inner)) op = found;
+        }
+    }
+    return op;
+}
+
+Cut cut_of(ir::Kernel& kernel, Spread spread) {
+    Cut cut;
+    Stmt* only = nullptr;
+    for (Stmt& s : kernel.body) {
+        const bool is_repeated = s.kind == StmtKind::Let || s.kind == StmtKind::Check ||
+                                 s.kind == StmtKind::Var || s.kind == StmtKind::Store;
+        if (s.kind == StmtKind::For && only == nullptr) {
+            only = &s;
+        } else if (!is_repeated) {
+            cut.why_not = "it has more than one loop, one after the other";
+            return cut;
+        }
+    }
+    if (only == nullptr) {
+        cut.why_not = "it has no loop";
+        return cut;
+    }
+    if (!only->parallel) {
+        cut.combine = kernel.kind == "reduce" && only->reduces.size() == 1 ? operator_of(only->body)
+                                                                           : std::nullopt;
+        cut.loop = cut.combine ? only : nullptr;
+        if (!cut.combine) cut.why_not = "its points are not parallel";
+        return cut;
+    }
+    const bool is_plain = std::ranges::none_of(kernel.body, [](const Stmt& s) {
+        return s.kind == StmtKind::Store || s.kind == StmtKind::Var;
+    });
+    if (!is_plain) {
+        cut.why_not = "what is around its parallel loops writes too";
+        return cut;
+    }
+    cut.loop = spread == Spread::Model ? weight_loop(kernel, nest_at(*only)) : only;
+    if (cut.loop == nullptr) {
+        cut.why_not = "no parallel loop indexes an operand that the outermost one does not";
+    }
+    return cut;
+}
+
+/// How often the loop runs; none if that differs between points.
+std::optional<std::int64_t> trips_of(const BoundLaunch& launch, const Stmt& loop) {
+    const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    std::vector<std::int64_t> scalars;
+    for (const interpret::ScalarValue& value : launch.scalars) scalars.push_back(value.integer);
+    ir::Environment environment;
+    environment.dims = launch.binding.dims;
+    environment.shapes = launch.shapes;
+    environment.scalars = scalars;
+    const auto begin = ir::evaluate(kernel, loop.value, environment);
+    const auto end = ir::evaluate(kernel, loop.end, environment);
+    const auto step = exists(loop.step) ? ir::evaluate(kernel, loop.step, environment) : 1;
+    if (!begin || !end || !step || *step < 1) return std::nullopt;
+    return *end <= *begin ? 0 : (*end - *begin - 1) / *step + 1;
+}
+
+/// Whether it is seen that no two points use one element of the output.
+bool are_points_apart(const BoundLaunch& launch, Stmt& outermost) {
+    const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    const interpret::Launch numbers{.dims = launch.binding.dims,
+                                    .scalars = launch.scalars,
+                                    .operands = launch.views,
+                                    .output = &launch.output};
+    interpret::Ranges ranges(kernel, numbers);
+    std::vector<const Stmt*> nest;
+    for (const Stmt* loop : nest_at(outermost)) nest.push_back(loop);
+    return interpret::buffers_shared_by_points(kernel, ranges, nest).empty();
+}
+
+std::string why_not(const BoundLaunch& launch, Cut& cut, Stmt& outermost) {
+    if (!cut.why_not.empty()) return cut.why_not;
+    if (!trips_of(launch, *cut.loop)) return "the ends of its loops differ between points";
+    if (!cut.combine && !are_points_apart(launch, outermost)) {
+        return "it is not seen that its points write elements of their own";
+    }
+    return {};
+}
+
+void warn(const lang::Source& source, lang::Span span, const std::string& reason) {
+    if (span.length == 0) return;
+    lang::Diagnostics diagnostics(source);
+    diagnostics.add(lang::Code::W0707, span, "the work is not spread: " + reason);
+    diagnostics.raise();
+}
+
+/// Runs the parts at the same time, and throws the first error once all have ended.
+void run_all(const std::vector<std::function<void()>>& parts) {
+    std::vector<Future<bool>> futures;
+    for (const auto& part : parts) {
+        futures.push_back(run_async<bool>([&part] {
+            part();
+            return true;
+        }));
+    }
+    for (const Future<bool>& future : futures) future.wait();
+    for (const Future<bool>& future : futures) future.get();
+}
+
+void run_part(const lang::Source& source, const BoundLaunch& launch, const Device& device,
+              Tensor& result) {
+    if (device.is_cpu()) {
+        const auto [code, ready] = compiled(source, launch);
+        std::vector<void*> addresses = launch.addresses();
+        addresses.push_back(result.data());
+        if (code->run(ready, addresses)) return;
+    }
+    interpret(source, launch, result, {});
+}
+
+/// The kernel that makes one result of those of the parts.
+std::string combining_text(ir::BinaryOp op) {
+    const char* name = op == ir::BinaryOp::Add   ? "+"
+                       : op == ir::BinaryOp::Mul ? "*"
+                       : op == ir::BinaryOp::Min ? "min"
+                       : op == ir::BinaryOp::Max ? "max"
+                       : op == ir::BinaryOp::And ? "and"
+                                                 : "or";
+    return fmt::format(
+        "compute(parts) {{\n    @kernel reduce({})\n    for i in 0..len:\n        yield "
+        "parts[i]\n}}",
+        name);
+}
+
+Tensor combined(const Tensor& parts, ir::BinaryOp op, const LaunchOptions& options) {
+    const std::string text = combining_text(op);
+    lang::Diagnostics diagnostics(text);
+    const auto source = lang::parse(text, {}, diagnostics);
+    diagnostics.raise();
+    const lang::Tree tree = source->tree();
+    LaunchOptions alone = options;
+    alone.placement.others.clear();
+    return launch(*source, tree.child(tree[tree.root].first, 0), std::vector{parts}, {}, alone);
+}
+
+}  // namespace
+
+void cut_loop(ir::Kernel& kernel, Spread spread) {
+    const Cut cut = cut_of(kernel, spread);
+    QUERN_CHECK(cut.loop != nullptr, "a loop that can be cut");
+    const auto number = [&](const char* name) {
+        kernel.scalars.push_back({name, DType::Int64, cut.loop->span});
+        return kernel.scalar(std::uint32_t(kernel.scalars.size() - 1));
+    };
+    const auto place = [&](ExprId iterations) {
+        const ExprId step = exists(cut.loop->step) ? cut.loop->step : kernel.integer(1);
+        return kernel.binary(ir::BinaryOp::Add, cut.loop->value,
+                             kernel.binary(ir::BinaryOp::Mul, iterations, step));
+    };
+    const ExprId begin = place(number("part.begin")), end = place(number("part.end"));
+    // The extremes keep what is known of the loop's variable.
+    cut.loop->value = kernel.binary(ir::BinaryOp::Max, cut.loop->value, begin);
+    cut.loop->end = kernel.binary(ir::BinaryOp::Min, cut.loop->end, end);
+}
+
+Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
+                     std::span<const Tensor> operands, const Arguments& arguments,
+                     const LaunchOptions& options) {
+    std::vector<Device> devices{options.placement.device};
+    devices.insert(devices.end(), options.placement.others.begin(), options.placement.others.end());
+    LaunchOptions alone = options;
+    alone.placement.others.clear();
+    const BoundLaunch whole = bound(source, compute, operands, arguments, alone);
+    ir::Kernel kernel = whole.prepared->lowered.kernel;
+    Cut cut = cut_of(kernel, options.placement.spread);
+    const auto outermost =
+        std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });
+    std::int64_t trips = 0;
+    if (std::string why = why_not(whole, cut, *outermost); !why.empty()) {
+        warn(source, options.placement.span, why);
+    } else {
+        trips = *trips_of(whole, *cut.loop);
+    }
+    const std::int64_t count = std::min<std::int64_t>(std::int64_t(devices.size()), trips);
+    if (count < 2) return launch(source, compute, operands, arguments, alone);
+
+    // Functions that are piped are of the whole.
+    if (cut.combine) alone.then.clear();
+    std::vector<BoundLaunch> parts;
+    for (std::int64_t p = 0; p < count; ++p) {
+        alone.part = Part{options.placement.spread, trips / count * p + std::min(p, trips % count),
+                          trips / count * (p + 1) + std::min(p + 1, trips % count)};
+        parts.push_back(bound(source, compute, operands, arguments, alone));
+    }
+    std::vector<Tensor> results;
+    Tensor all;
+    if (cut.combine) {
+        all = Tensor({count}, parts[0].dtype, devices[0]);
+        for (std::int64_t p = 0; p < count; ++p) results.push_back(all.slice(0, p, p + 1));
+    } else {
+        const bool is_cleared = !writes_all(*whole.prepared, whole.binding, whole.shapes);
+        all = is_cleared ? Tensor(whole.shape, whole.dtype, devices[0])
+                         : Tensor::empty(whole.shape, whole.dtype, devices[0]);
+        results.assign(std::size_t(count), all);
+    }
+    std::vector<std::function<void()>> work;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        work.push_back([&, p] { run_part(source, parts[p], devices[p], results[p]); });
+    }
+    run_all(work);
+    return cut.combine ? combined(all, *cut.combine, options) : all;
+}
+
+}  // namespace quern::frontend

@@ -1,0 +1,193 @@
+// Checks 94 and 95: a launch over several devices gives what one device gives.
+
+#include "tests/conformance/operands.h"
+#include "tests/script/script_helpers.h"
+
+namespace quern {
+namespace {
+
+using script::CaughtWarnings;
+
+/// Two and three logical devices, and the interpreter, which may be named more than once.
+std::vector<std::string> device_lists() {
+    std::vector<std::string> lists = {R"(["interpreter", "interpreter"])"};
+    if (devices().front().id == "cpu") {
+        lists.push_back(R"(["cpu:0", "cpu:1"])");
+        lists.push_back(R"(["cpu:0", "cpu:1", "cpu:2"])");
+        lists.push_back(R"(["cpu:1", "interpreter"])");
+    }
+    return lists;
+}
+
+std::string spread(std::string text, const std::string& list, const std::string& mode) {
+    return text.insert(text.find('{', text.find("compute(")),
+                       "@device(" + list + ") @parallel(" + mode + ") ");
+}
+
+/// Bits on devices of one kind, which add in one order.
+void expect_same(const Tensor& result, const Tensor& expected, const std::string& list) {
+    if (list.find("interpreter") != std::string::npos && list.find("cpu") != std::string::npos) {
+        EXPECT_CLOSE(result, expected.values(), kRelative, kAbsolute);
+    } else {
+        EXPECT_TRUE(same_bits(result, expected));
+    }
+}
+
+Device first_of(const std::string& list) { return Device(list.substr(2, list.find('"', 2) - 2)); }
+
+struct Row {
+    const char* number;
+    std::vector<Shape> operands;
+    bool masked = false;
+    bool scalars = false;
+};
+
+class Check94 : public ::testing::TestWithParam<Row> {};
+
+TEST_P(Check94, PartsOfTheOutermostLoopGiveTheBitsOfTheWhole) {
+    const Row& row = GetParam();
+    std::vector<Argument> arguments;
+    if (row.scalars) arguments.push_back(arg("eps", 1e-5));
+    for (const std::int64_t rows : {0, 1, 2, 3, 7, 40}) {
+        std::vector<Tensor> operands;
+        for (std::size_t i = 0; i < row.operands.size(); ++i) {
+            Shape shape = row.operands[i];
+            for (std::int64_t& extent : shape) extent = extent == -1 ? rows : extent;
+            operands.push_back(row.masked && i == 3 ? random_tensor(shape, DType::Bool, 9)
+                                                    : uniform(shape, i + 1));
+        }
+        for (const std::string& list : device_lists()) {
+            SCOPED_TRACE(list + ", rows " + std::to_string(rows));
+            const std::string text = example_text(row.number);
+            const CaughtWarnings warnings;
+            const Tensor expected = Kernel(text).on(first_of(list)).run(operands, arguments);
+            const Tensor result = Kernel(spread(text, list, "data")).run(operands, arguments);
+            EXPECT_EQ(warnings.count("W0707"), 0);
+            EXPECT_EQ(result.device(), first_of(list));
+            expect_same(result, expected, list);
+        }
+    }
+}
+
+const Row kRows[] = {
+    {"01", {{-1}}},
+    {"02", {{-1}, {-1}}},
+    {"03", {{-1, 7}, {7}}},
+    {"07", {{-1, 5}}},
+    {"09", {{-1, 33}, {33, 20}}},
+    {"10", {{-1, 5, 7}, {-1, 7, 3}}},
+    {"11", {{-1, 3, 6, 5}, {4, 3, 3, 2}, {4}}},
+    {"12", {{-1, 3, 6, 5}, {3, 3, 2}}},
+    {"13", {{-1, 2, 5, 3}, {-1, 2, 5, 3}, {-1, 2, 5, 3}, {5, 5}}, true},
+    {"14", {{-1, 1, 67, 3}, {-1, 1, 67, 3}, {-1, 1, 67, 3}}},
+    {"16", {{-1, 19}, {19}, {19}}, false, true},
+    {"17", {{-1, 3, 5}}},
+    {"18", {{-1, 2, 3, 6}, {3, 3}, {3, 3}}},
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, Check94, ::testing::ValuesIn(kRows),
+                         [](const auto& info) { return std::string("K") + info.param.number; });
+
+TEST(Check94, PartsOfAReductionAreCombined) {
+    for (const std::string& list : device_lists()) {
+        for (const std::string op : {"+", "*", "min", "max"}) {
+            for (const char* then : {"", " |> sqrt()"}) {
+                const std::string text = "compute(x) {\n    @kernel reduce(" + op +
+                                         ")\n    for i in 0..n, j in 0..m:\n        yield x[i, j]"
+                                         "\n}" +
+                                         then;
+                for (const std::int64_t rows : {1, 2, 3, 7, 5000}) {
+                    SCOPED_TRACE(list + op + then + ", rows " + std::to_string(rows));
+                    const Tensor x = uniform({rows, 3}, 5, 0.9999, 1.0001);
+                    const Tensor expected = Kernel(text).on(first_of(list))(x);
+                    const Tensor result = Kernel(spread(text, list, "data"))(x);
+                    EXPECT_CLOSE(result, expected.values(), kRelative, 0);
+                }
+            }
+        }
+    }
+}
+
+TEST(Check94, PartsOfIntegersAndBoolsAreExact) {
+    for (const std::string& list : device_lists()) {
+        const auto result = [&](const std::string& op, const Tensor& x) {
+            const std::string text = "compute(x) {\n    @kernel reduce(" + op +
+                                     ")\n    for i in 0..len:\n        yield x[i]\n}";
+            const Tensor whole = Kernel(text).on(first_of(list))(x);
+            const Tensor spread_over = Kernel(spread(text, list, "data"))(x);
+            EXPECT_TRUE(same_bits(spread_over, whole)) << list << op;
+        };
+        const Tensor numbers = uniform({10007}, 8, -1e6, 1e6, DType::Int32);
+        for (const char* op : {"+", "min", "max"}) result(op, numbers);
+        for (const char* op : {"and", "or"}) {
+            result(op, random_tensor({33}, DType::Bool, 4));
+            result(op, Tensor({33}, DType::Bool));
+            result(op, Tensor({0}, DType::Bool));
+        }
+    }
+}
+
+TEST(Check94, WhatCannotBeSpreadRunsOnTheFirstDeviceWithAWarning) {
+    const std::vector<std::pair<const char*, Tensor>> rows = {{"08", uniform({37}, 1)},
+                                                              {"15", uniform({4, 5}, 2)}};
+    for (const auto& [number, x] : rows) {
+        for (const std::string& list : device_lists()) {
+            const std::string text = example_text(number);
+            const CaughtWarnings warnings;
+            const Tensor result = Kernel(spread(text, list, "data"))(x);
+            EXPECT_EQ(warnings.count("W0707"), 1);
+            EXPECT_TRUE(same_bits(result, Kernel(text).on(first_of(list))(x)));
+        }
+    }
+}
+
+TEST(Check94, ElementsThatNoPartWritesAreZero) {
+    const std::string text =
+        "compute(x) {\n    @kernel custom\n    for i in 0..n:\n        if x[i] > 0.0:\n"
+        "            out[2 * i + 1] = x[i]\n}";
+    for (const std::string& list : device_lists()) {
+        const CaughtWarnings warnings;
+        const Tensor x = uniform({41}, 3);
+        EXPECT_TRUE(same_bits(Kernel(spread(text, list, "data"))(x),
+                              Kernel(text).on(Device("interpreter"))(x)));
+    }
+}
+
+TEST(Check94, AFailureOfOnePartIsReportedWithItsLine) {
+    const std::string text =
+        "compute(x, idx) {\n    @kernel custom\n    for i in 0..n:\n        out[i] = x[idx[i]]\n}";
+    const Tensor x = uniform({5}, 3);
+    for (const std::int64_t at : {0, 19, 39}) {
+        std::vector<std::int64_t> idx(40, 3);
+        idx[std::size_t(at)] = 5;
+        const Tensor index = Tensor::from({40}, idx);
+        for (const std::string& list : device_lists()) {
+            EXPECT_EQ(refusal([&] { return Kernel(spread(text, list, "data"))(x, index); }),
+                      "E0507 4:20");
+        }
+    }
+}
+
+TEST(Check95, ColumnsOfAWeightAreSpread) {
+    for (const std::int64_t columns : {1, 2, 3, 7, 40}) {
+        const Tensor a = uniform({9, 33}, 1), b = uniform({33, columns}, 2);
+        for (const std::string& list : device_lists()) {
+            SCOPED_TRACE(list + ", columns " + std::to_string(columns));
+            const std::string text = example_text("09");
+            const CaughtWarnings warnings;
+            const Tensor expected = Kernel(text).on(first_of(list))(a, b);
+            expect_same(Kernel(spread(text, list, "model"))(a, b), expected, list);
+            EXPECT_EQ(warnings.count("W0707"), 0);
+        }
+    }
+}
+
+TEST(Check95, AKernelWithoutAWeightIsNotSpread) {
+    const CaughtWarnings warnings;
+    const Tensor x = uniform({9}, 1);
+    const std::string text = spread(example_text("01"), device_lists()[0], "model");
+    EXPECT_TRUE(same_bits(Kernel(text)(x), example("01")(x)));
+    EXPECT_EQ(warnings.count("W0707"), 1);
+}
+
+}  // namespace
+}  // namespace quern
