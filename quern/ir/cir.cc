@@ -270,7 +270,9 @@ void collect_roots(std::vector<Stmt>& body, std::vector<ExprId*>& roots) {
 }  // namespace
 
 void Kernel::compact(const std::vector<ExprId*>& extra) {
-    std::vector<ExprId*> roots = extra;
+    std::vector<ExprId*> roots;
+    roots.reserve(2 * exprs.size() + extra.size());
+    roots = extra;
     collect_roots(body, roots);
     for (Buffer& b : buffers) {
         for (ExprId& e : b.shape) roots.push_back(&e);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quern/semantics/lowering.h"
+#include "quern/support/short_vector.h"
 
 // Calls of functions.def, casts, and what applies element by element.
 
@@ -42,24 +43,26 @@ bool is_unary_function(std::string_view name) {
 }
 
 Value Lowering::elementwise(Value a, DType dtype, DType nominal, bool weak,
-                            const std::function<ExprId(ExprId)>& f) {
-    Value result = a;
+                            std::function<ExprId(ExprId)> f) {
+    Value result = std::move(a);
     result.dtype = dtype;
     result.nominal = nominal;
     result.weak = weak;
-    if (!a.tile) {
-        result.expr = f(a.expr);
+    if (!result.tile) {
+        result.expr = f(result.expr);
         return result;
     }
-    auto tile = std::make_shared<Tile>(*a.tile);
+    auto tile = std::make_shared<Tile>(*result.tile);
     tile->is_view = false;
-    tile->at = [at = a.tile->at, f](const std::vector<ExprId>& i) { return f(at(i)); };
+    tile->at = [at = std::move(tile->at), f = std::move(f)](const std::vector<ExprId>& i) {
+        return f(at(i));
+    };
     result.tile = tile;
     return result;
 }
 
 Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool weak, Span span,
-                             const std::function<ExprId(ExprId, ExprId)>& f) {
+                             std::function<ExprId(ExprId, ExprId)> f) {
     Value result;
     result.dtype = dtype;
     result.nominal = nominal;
@@ -72,7 +75,10 @@ Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool 
     const std::size_t ra = a.tile ? a.tile->axes.size() : 0, rb = b.tile ? b.tile->axes.size() : 0;
     const std::size_t rank = std::max(ra, rb);
     auto tile = std::make_shared<Tile>();
-    std::vector<bool> fixed_a(ra), fixed_b(rb);
+    using Axes = ShortVector<bool, 8>;
+    Axes fixed_a, fixed_b;
+    for (std::size_t p = 0; p < ra; ++p) fixed_a.push_back(false);
+    for (std::size_t p = 0; p < rb; ++p) fixed_b.push_back(false);
     for (std::size_t p = 0; p < rank; ++p) {
         const bool in_a = p + ra >= rank, in_b = p + rb >= rank;
         const std::size_t pa = p + ra - rank, pb = p + rb - rank;
@@ -92,7 +98,7 @@ Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool 
         require(x.capacity, y.capacity, ir::Rule::Tile, Code::E0502, span);
         tile->axes.push_back(meet(x, y));
     }
-    const auto merge = [&](const Value& v, std::size_t r, const std::vector<bool>& fixed) {
+    const auto merge = [&](const Value& v, std::size_t r, const Axes& fixed) {
         if (!v.tile) return;
         const bool moved = r != rank || std::find(fixed.begin(), fixed.end(), true) != fixed.end();
         (moved ? tile->shuffled : tile->direct)
@@ -101,8 +107,8 @@ Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool 
     };
     merge(a, ra, fixed_a);
     merge(b, rb, fixed_b);
-    const auto pick = [this](const Value& v, std::vector<bool> fixed) {
-        return [this, v, fixed = std::move(fixed)](const std::vector<ExprId>& index) {
+    const auto pick = [this](const Value& v, const Axes& fixed) {
+        return [this, v, fixed](const std::vector<ExprId>& index) {
             if (!v.tile) return v.expr;
             std::vector<ExprId> own(index.end() - std::ptrdiff_t(fixed.size()), index.end());
             for (std::size_t p = 0; p < own.size(); ++p) {
@@ -111,9 +117,8 @@ Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool 
             return v.tile->at(own);
         };
     };
-    tile->at = [f, x = pick(a, fixed_a), y = pick(b, fixed_b)](const std::vector<ExprId>& index) {
-        return f(x(index), y(index));
-    };
+    tile->at = [f = std::move(f), x = pick(a, fixed_a), y = pick(b, fixed_b)](
+                   const std::vector<ExprId>& index) { return f(x(index), y(index)); };
     result.tile = tile;
     return result;
 }

@@ -323,9 +323,9 @@ private:
     // functions.cc
     Value call(NodeId id);
     Value elementwise(Value a, DType dtype, DType nominal, bool weak,
-                      const std::function<ExprId(ExprId)>& f);
+                      std::function<ExprId(ExprId)> f);
     Value elementwise2(Value a, Value b, DType dtype, DType nominal, bool weak, Span span,
-                       const std::function<ExprId(ExprId, ExprId)>& f);
+                       std::function<ExprId(ExprId, ExprId)> f);
     Value apply_unary(ir::UnaryOp op, bool wants_float, Value a, Span span);
     /// None if `name` is not a function of one value.
     std::optional<Value> unary_function(std::string_view name, Value a, Span span);

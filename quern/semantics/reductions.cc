@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "quern/semantics/lowering.h"
+#include "quern/support/short_vector.h"
 
 // Reduce kernels, reductions of tiles, products of tiles, and which loops reduce which vars.
 
@@ -428,8 +429,10 @@ Value Lowering::dot(const Value& left, const Value& right, Span span) {
 
 namespace {
 
+using Loops = ShortVector<ir::Stmt*, 6>;
+
 struct Use {
-    std::vector<ir::Stmt*> loops;
+    Loops loops;
     ir::Stmt* statement = nullptr;
     bool declares = false;
     bool accumulates = false;
@@ -488,7 +491,7 @@ private:
     }
 
     const ir::Kernel& kernel_;
-    std::vector<ir::Stmt*> loops_;
+    Loops loops_;
 };
 
 }  // namespace
