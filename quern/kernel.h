@@ -106,6 +106,9 @@ private:
     friend class AsyncKernel;
     Tensor call(std::span<const detail::Input> inputs) const;
 
+    /// run() for operands that somebody holds.
+    Tensor run_held(std::span<const Tensor> operands, std::span<const Argument> arguments) const;
+
     struct Body;
     static std::shared_ptr<const Body> parse(std::string text, const KernelOptions& options);
     std::shared_ptr<const Body> body_;

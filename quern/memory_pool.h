@@ -33,9 +33,9 @@ public:
     Tensor allocate(Shape shape, DType dtype = DType::Float32);
 
     /// Takes the memory of a tensor back: from now on kernels refuse it, and all tensors over the
-    /// same memory, with E0614. Work that began before and still reads it is a race: get its future
-    /// first. Throws ValueError if it was taken back before (E0615) or is not of
-    /// this pool (E0616).
+    /// same memory, with E0614. Asynchronous work that was begun before goes on; the memory is free
+    /// when it ends. Throws ValueError if it was taken back before (E0615) or is not of this pool
+    /// (E0616).
     void free(const Tensor& tensor);
 
     /// Whether the tensor was allocated here, its memory taken back or not.

@@ -149,6 +149,7 @@ public:
 
 private:
     friend class MemoryPool;
+    friend class Held;
 
     /// In row-major order over all of `storage`.
     Tensor(Shape shape, DType dtype, const Device& device, std::shared_ptr<Storage> storage);

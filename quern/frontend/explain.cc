@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quern/frontend/prepare.h"
+#include "quern/frontend/work.h"
 #include "quern/ir/index.h"
 
 namespace quern::frontend {
@@ -11,68 +12,6 @@ namespace {
 
 using ir::ExprId;
 using ir::StmtKind;
-
-/// What one launch does, counted over the loops of its CIR.
-struct Work {
-    double operations = 0;
-    double functions = 0;
-    double points = 1;
-};
-
-/// Counts with loop symbols at their first value: exact for rectangular nests.
-class Counter {
-public:
-    Counter(const ir::Kernel& kernel, const ir::Environment& environment)
-        : kernel_(kernel), environment_(environment) {}
-
-    Work count() {
-        block(kernel_.body, 1);
-        return work_;
-    }
-
-private:
-    void block(const std::vector<ir::Stmt>& body, double times) {
-        for (const ir::Stmt& s : body) {
-            double inside = times;
-            if (s.kind == StmtKind::For) {
-                const std::int64_t begin = number(s.value), end = number(s.end);
-                const std::int64_t step = std::max<std::int64_t>(number(s.step), 1);
-                environment_.symbols[s.symbol] = begin;
-                const double trips = end > begin ? double((end - begin + step - 1) / step) : 0;
-                inside = times * trips;
-                if (s.parallel) work_.points *= trips;
-            } else {
-                expression(s.value, times);
-                if (s.kind == StmtKind::Accumulate) work_.operations += times;
-            }
-            block(s.body, inside);
-            block(s.otherwise, inside);
-        }
-    }
-
-    std::int64_t number(ExprId id) const {
-        return ir::evaluate(kernel_, id, environment_).value_or(0);
-    }
-
-    void expression(ExprId id, double times) {
-        if (!exists(id)) return;
-        const ir::Expr& e = kernel_[id];
-        if (e.kind == ir::ExprKind::Load || e.dtype == DType::Int64) return;
-        if (e.kind == ir::ExprKind::Binary) {
-            const bool power = static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
-            (power ? work_.functions : work_.operations) += times;
-        }
-        if (e.kind == ir::ExprKind::Unary) {
-            const bool sign = static_cast<ir::UnaryOp>(e.op) <= ir::UnaryOp::IsNan;
-            (sign ? work_.operations : work_.functions) += times;
-        }
-        ir::for_each_child(kernel_, id, [&](ExprId child) { expression(child, times); });
-    }
-
-    const ir::Kernel& kernel_;
-    ir::Environment environment_;
-    Work work_;
-};
 
 struct LoopLine {
     const ir::Stmt* loop;
@@ -105,6 +44,9 @@ public:
     Report(const lang::Source& source, const semantics::Lowered& lowered)
         : kernel_(lowered.kernel), places_(source) {}
 
+    /// How compiled code runs the loops.
+    void schedule(const std::string& text) { schedule_ = text; }
+
     std::string text(std::span<const OperandInfo> operands, const semantics::Binding* binding,
                      std::span<const Shape> shapes) {
         binding_ = binding;
@@ -122,13 +64,14 @@ public:
                                    binding ? to_string(binding->output) : extents(out)));
         dimensions();
         loops();
+        if (!schedule_.empty()) line("schedule", schedule_);
         if (kernel_.cooperative) line("one point", "a work-group: tiles or shared variables");
         if (kernel_.workgroup[0] > 0) {
             std::string sizes = fmt::format("{}", kernel_.workgroup[0]);
             for (int i = 1; i < 3 && kernel_.workgroup[i] > 0; ++i) {
                 sizes += fmt::format(" x {}", kernel_.workgroup[i]);
             }
-            line("work-group", sizes + ", innermost first (a hint; the interpreter has none)");
+            line("work-group", sizes + ", innermost first (a hint)");
         }
         if (binding) traffic(operands);
         return text_;
@@ -218,7 +161,7 @@ private:
                                     kernel_.symbols[l.loop->symbol].name, range(*l.loop));
         }
         line("parallel",
-             parallel.empty() ? "nothing: one point" : parallel + ", on the interpreter's threads");
+             parallel.empty() ? "nothing: one point" : parallel + ", on the device's threads");
         bool first = true;
         for (const LoopLine& l : list) {
             if (l.loop->parallel) continue;
@@ -244,20 +187,14 @@ private:
     }
 
     void traffic(std::span<const OperandInfo> operands) {
-        double read = 0;
-        for (const OperandInfo& o : operands) {
-            read += double(element_count(o.shape)) * double(size_of(o.dtype));
-        }
-        const ir::Buffer& out = kernel_.buffers[kernel_.output()];
-        const double written = double(element_count(binding_->output)) * double(size_of(out.dtype));
-        line("bytes", fmt::format("{} read, {} written, each element once", quantity(read, "B"),
-                                  quantity(written, "B")));
-        const Work work = Counter(kernel_, environment_).count();
+        const Work work = work_of(kernel_, operands, *binding_, environment_.shapes);
+        line("bytes", fmt::format("{} read, {} written, each element once",
+                                  quantity(work.read, "B"), quantity(work.written, "B")));
         line("operations",
              fmt::format("{}, {}, {:.2f} per byte, over {}",
                          quantity(work.operations, " arithmetic"),
                          quantity(work.functions, " function calls"),
-                         (work.operations + work.functions) / std::max(read + written, 1.0),
+                         (work.operations + work.functions) / std::max(work.bytes(), 1.0),
                          quantity(work.points, " points")));
     }
 
@@ -267,7 +204,36 @@ private:
     const semantics::Binding* binding_ = nullptr;
     ir::Environment environment_;
     std::string text_;
+    std::string schedule_;
 };
+
+/// How the device cpu runs the loops for operands in row-major order, or why it does not.
+std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> operands,
+                        std::span<const Shape> shapes, const semantics::Binding& binding) {
+    const ir::Kernel& kernel = prepared.lowered.kernel;
+    std::vector<std::vector<std::int64_t>> strides;
+    for (const Shape& shape : shapes) strides.push_back(row_major(shape));
+    strides.push_back(row_major(binding.output));
+    std::vector<ir::OperandView> views;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        views.push_back({kAnywhere, operands[i].dtype, shapes[i], strides[i]});
+    }
+    views.push_back(
+        {kAnywhere, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
+    const auto schedule = [&] {
+        return prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views))
+            ->schedule();
+    };
+#if QUERN_EXCEPTIONS
+    try {
+        return schedule();
+    } catch (const Refusal& refusal) {
+        return "none: the device cpu does not run " + refusal.reason();
+    }
+#else
+    return schedule();
+#endif
+}
 
 }  // namespace
 
@@ -277,7 +243,11 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
     const auto prepared = prepare(source, compute, operands, arguments, options);
     const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
     const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
-    return Report(source, prepared->lowered).text(operands, &binding, shapes);
+    Report report(source, prepared->lowered);
+    if (options.placement.device.is_cpu()) {
+        report.schedule(schedule_of(*prepared, operands, shapes, binding));
+    }
+    return report.text(operands, &binding, shapes);
 }
 
 std::string explain(const lang::Source& source, lang::NodeId compute,

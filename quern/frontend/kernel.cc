@@ -11,6 +11,7 @@
 #include "quern/frontend/launch.h"
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/placement.h"
+#include "quern/runtime/held.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
@@ -42,6 +43,7 @@ struct Kernel::Body {
         placement.device = device;
         options.placement = frontend::placed_compute(*source, compute, placement);
         options.pedantic = pedantic;
+        options.are_held = true;
         options.then = then;
         return options;
     }
@@ -173,6 +175,12 @@ void Kernel::Body::check(std::span<const Tensor> operand_list, std::span<const A
 }
 
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
+    std::ranges::for_each(operands, require_memory);
+    return run_held(operands, arguments);
+}
+
+Tensor Kernel::run_held(std::span<const Tensor> operands,
+                        std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
         frontend::LaunchKey key = body_->key(device_);
         frontend::LaunchList<const Tensor*> pointers;
@@ -192,6 +200,7 @@ Tensor Kernel::call(std::span<const detail::Input> inputs) const {
         frontend::LaunchList<const Tensor*> pointers;
         for (const detail::Input& input : inputs) {
             if (input.tensor == nullptr) continue;
+            require_memory(*input.tensor);
             key.add(*input.tensor);
             pointers.push_back(input.tensor);
         }
@@ -223,10 +232,10 @@ Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,
                                 std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
         kernel_.body_->check(operands, arguments, kernel_.device_);
-        return run_async<Tensor>([kernel = kernel_,
-                                  operands = std::vector(operands.begin(), operands.end()),
+        auto held = std::make_shared<Held>(std::vector(operands.begin(), operands.end()));
+        return run_async<Tensor>([kernel = kernel_, held = std::move(held),
                                   arguments = std::vector(arguments.begin(), arguments.end())] {
-            return kernel.run(operands, arguments);
+            return held->during([&] { return kernel.run_held(held->tensors(), arguments); });
         });
     });
 }

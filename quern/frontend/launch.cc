@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "quern/ir/verify.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/disk_cache.h"
+#include "quern/runtime/held.h"
 #include "quern/runtime/kernel_cache.h"
 #include "quern/support/check.h"
 
@@ -79,12 +81,6 @@ Cache& cache() {
     return instance;
 }
 
-std::vector<std::int64_t> row_major(const Shape& shape) {
-    std::vector<std::int64_t> strides(shape.size(), 1);
-    for (std::size_t p = shape.size(); p-- > 1;) strides[p - 1] = strides[p] * shape[p];
-    return strides;
-}
-
 interpret::ScalarValue scalar_value(const Number& number) {
     if (const auto* i = std::get_if<std::int64_t>(&number)) return {*i, static_cast<double>(*i)};
     if (const auto* b = std::get_if<bool>(&number)) return {*b, double(*b)};
@@ -92,6 +88,12 @@ interpret::ScalarValue scalar_value(const Number& number) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> row_major(const Shape& shape) {
+    std::vector<std::int64_t> strides(shape.size(), 1);
+    for (std::size_t p = shape.size(); p-- > 1;) strides[p - 1] = strides[p] * shape[p];
+    return strides;
+}
 
 CompiledKernels::CompiledKernels() = default;
 CompiledKernels::~CompiledKernels() = default;
@@ -186,11 +188,13 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments, const LaunchOptions& options) {
     if (!options.placement.others.empty()) {
+        if (!options.are_held) std::ranges::for_each(operands, require_memory);
         return launch_spread(source, compute, operands, arguments, options);
     }
     LaunchKey key(source, compute, options.placement.device, options.pedantic);
     LaunchList<const Tensor*> pointers;
     for (const Tensor& operand : operands) {
+        if (!options.are_held) require_memory(operand);
         key.add(operand);
         pointers.push_back(&operand);
     }
@@ -207,14 +211,11 @@ namespace {
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
     const BoundLaunch& launch) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
-    // Vectors of today's processors load from any address alike, so that code for one may run at
-    // another.
     std::vector<ir::OperandView> views;
-    const void* const anywhere = reinterpret_cast<const void*>(std::uintptr_t{1});
     for (const interpret::View& v : launch.views) {
-        views.push_back({anywhere, v.dtype, v.shape, v.strides});
+        views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
     }
-    views.push_back({anywhere, launch.dtype, launch.output.shape, launch.output.strides});
+    views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
     auto code =
         launch.prepared->compiled->find(kernel, ir::facts_of(kernel, launch.binding.dims, views));
     ReadyLaunch ready = code->ready(launch.binding.dims, launch.scalars, launch.views,

@@ -30,6 +30,9 @@ struct Part {
 struct LaunchOptions {
     Placement placement;
 
+    /// Somebody holds the operands (runtime/held.h), so that their memory may have been taken back.
+    bool are_held = false;
+
     /// Only these iterations.
     std::optional<Part> part;
 

@@ -62,11 +62,6 @@ LaunchKey::LaunchKey(const lang::Source& source, lang::NodeId compute, const Dev
 }
 
 void LaunchKey::add(const Tensor& operand) {
-    if (!operand.is_alive()) {
-        raise(
-            ValueError("[kernel] E0614: expected operands that have memory, got a tensor whose "
-                       "memory pool has taken it back"));
-    }
     add(std::uint64_t(operand.dtype()) << 32 | operand.shape().size());
     for (const std::int64_t extent : operand.shape()) add(std::uint64_t(extent));
     for (const std::int64_t stride : operand.strides()) add(std::uint64_t(stride));

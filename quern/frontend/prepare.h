@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,6 +96,12 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
 /// Cuts the loop that LaunchOptions::part is of: its bounds become two further scalars, whose
 /// values come from there.
 void cut_loop(ir::Kernel& kernel, Spread spread);
+
+/// Vectors of today's processors load from any address alike: code for one may run at another.
+inline const void* const kAnywhere = reinterpret_cast<const void*>(std::uintptr_t{1});
+
+/// The strides of a shape in row-major order.
+std::vector<std::int64_t> row_major(const Shape& shape);
 
 /// Binds, or throws KernelError.
 semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& prepared,

@@ -19,15 +19,13 @@ struct MemoryPool::State {
     State(const Device& at, std::size_t bytes)
         : device(at), size(bytes), pool(host_heap(), bytes) {}
 
-    /// The memory of a storage, once: false if it was taken back before.
-    bool take_back(Storage* storage) {
-        if (!storage->take_back()) return false;
+    /// Makes the memory of a storage free again.
+    void retire(Storage* storage) {
         const Lock lock(mutex);
         const auto at = std::find_if(live.begin(), live.end(),
                                      [&](const Live& l) { return l.storage == storage; });
         pool.free(at->block);
         live.erase(at);
-        return true;
     }
 
     Device device;
@@ -67,7 +65,7 @@ Tensor MemoryPool::allocate(Shape shape, DType dtype) {
         auto storage = Storage::adopt(block->data());
         Storage* const address = storage.get();
         // From here on nothing fails before the storage knows what it must give back.
-        std::function<void()> release = [state = state_, address] { state->take_back(address); };
+        std::function<void()> release = [state = state_, address] { state->retire(address); };
         {
             const Lock lock(state_->mutex);
             state_->live.push_back({address, block.get()});
@@ -84,7 +82,7 @@ void MemoryPool::free(const Tensor& tensor) {
         raise(
             ValueError("[memory_pool] E0616: expected a tensor of this pool, got one that is not"));
     }
-    if (!state_->take_back(tensor.storage_.get())) {
+    if (!tensor.storage_->take_back()) {
         raise(
             ValueError("[memory_pool] E0615: expected a tensor that has memory, got one whose "
                        "memory was taken back before"));
@@ -96,13 +94,18 @@ bool MemoryPool::owns(const Tensor& tensor) const noexcept {
 }
 
 void MemoryPool::reset() {
-    const Lock lock(state_->mutex);
-    std::erase_if(state_->live, [&](const State::Live& live) {
-        // Who took it first waits for the lock.
-        if (!live.storage->take_back()) return false;
-        state_->pool.free(live.block);
-        return true;
-    });
+    // Outside of the lock, which the storages take themselves. What is on the way out of its last
+    // tensor meanwhile is left alone.
+    std::vector<std::shared_ptr<Storage>> all;
+    {
+        const Lock lock(state_->mutex);
+        for (const State::Live& live : state_->live) {
+            if (auto storage = live.storage->weak_from_this().lock()) {
+                all.push_back(std::move(storage));
+            }
+        }
+    }
+    for (const auto& storage : all) storage->take_back();
 }
 
 const Device& MemoryPool::device() const noexcept { return state_->device; }

@@ -93,7 +93,26 @@ Storage::~Storage() {
         forbid(block_->data(), block_->size());
         host_pool().free(block_);
     }
-    if (release_) release_();
+    if (release_ && !is_taken_back()) release_();
+}
+
+bool Storage::take_back() noexcept {
+    const std::uint32_t before = uses_.fetch_or(kTakenBack);
+    if ((before & kTakenBack) != 0) return false;
+    if (before == 0 && release_) release_();
+    return true;
+}
+
+bool Storage::begin_use() noexcept {
+    std::uint32_t uses = uses_.load();
+    do {
+        if ((uses & kTakenBack) != 0) return false;
+    } while (!uses_.compare_exchange_weak(uses, uses + 1));
+    return true;
+}
+
+void Storage::end_use() noexcept {
+    if (uses_.fetch_sub(1) == (kTakenBack | 1) && release_) release_();
 }
 
 }  // namespace quern

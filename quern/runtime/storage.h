@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -12,7 +13,7 @@
 namespace quern {
 
 /// A block of memory, its own or adopted. Thread safety: that of the memory.
-class Storage {
+class Storage : public std::enable_shared_from_this<Storage> {
 public:
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kPooled = 64 << 10;
@@ -31,15 +32,23 @@ public:
     /// Sets bits of memory that nobody has set to 1 if QUERN_FILL is "nan".
     static void mark_unset(std::byte* data, std::size_t bytes) noexcept;
 
-    /// The memory may be taken back before the storage is destroyed. True the first time.
-    bool take_back() noexcept { return !is_taken_back_.exchange(true); }
-    bool is_taken_back() const noexcept { return is_taken_back_.load(std::memory_order_relaxed); }
+    /// The memory may be taken back before the storage is destroyed: then `release` is called at
+    /// once, or by the end of the last use that began before. False if it was taken back before.
+    bool take_back() noexcept;
+    bool is_taken_back() const noexcept {
+        return (uses_.load(std::memory_order_relaxed) & kTakenBack) != 0;
+    }
+
+    /// Of work that goes on beside its caller. No use begins of what is taken back: false.
+    bool begin_use() noexcept;
+    void end_use() noexcept;
 
     /// What the memory is of, where it matters: a MemoryPool's state.
     const void* origin() const noexcept { return origin_; }
     void set_origin(const void* origin) noexcept { origin_ = origin; }
 
-    /// Calls `release`, which must not throw, when the storage is destroyed.
+    /// Calls `release`, which must not throw, when the storage is destroyed or its memory is taken
+    /// back; once.
     void on_release(std::function<void()> release) noexcept { release_ = std::move(release); }
 
     ~Storage();
@@ -56,7 +65,10 @@ private:
     std::byte* data_;
     std::function<void()> release_;
     const void* origin_ = nullptr;
-    std::atomic<bool> is_taken_back_{false};
+
+    /// The number of uses, and a bit.
+    static constexpr std::uint32_t kTakenBack = std::uint32_t{1} << 31;
+    std::atomic<std::uint32_t> uses_{0};
 
     /// One of them at most: what std::free and what host_pool() gets back.
     void* owned_ = nullptr;

@@ -153,6 +153,10 @@ private:
                   const frontend::Arguments& numbers, frontend::LaunchOptions& options);
     Tensor launch(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
                   const frontend::Arguments& numbers, frontend::LaunchOptions options);
+
+    /// Repeats a launch and hands its least time on.
+    void time(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
+              const frontend::Arguments& numbers, frontend::LaunchOptions options);
     Tensor operand(NodeId id);
     std::string kernel_name() const { return kernel_name_.empty() ? "kernel" : kernel_name_; }
     frontend::Arguments numbers_in(NodeId compute) const;

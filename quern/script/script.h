@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quern/device.h"
+#include "quern/frontend/work.h"
 #include "quern/lang/parse.h"
 #include "quern/script/value.h"
 #include "quern/semantics/request.h"
@@ -62,6 +63,13 @@ Signature check(const lang::Source& source, lang::Diagnostics& diagnostics,
 /// Values for inputs, parameters and names in kernels.
 using Bindings = std::map<std::string, Value, std::less<>>;
 
+/// How long a launch takes once its kernel is compiled, and what it does.
+struct Timing {
+    double seconds = 0;
+    frontend::Work work;
+    Device device;
+};
+
 struct RunOptions {
     /// Where kernels run that name no device. It wins over `config { compute_device }`.
     std::optional<Device> device;
@@ -74,6 +82,9 @@ struct RunOptions {
 
     /// If set, receives a kernel's name and what explain() says, before the kernel is launched.
     std::function<void(std::string_view kernel, const std::string& text)> explained;
+
+    /// If set, every launch is repeated for a while, and the least time is handed on.
+    std::function<void(std::string_view kernel, const Timing& timing)> timed;
 
     /// Launches no kernel: results have shape and dtype, and zeros that take no memory.
     bool shapes_only = false;

@@ -104,6 +104,56 @@ TEST(MemoryPools, KernelsRefuseTensorsWithoutMemory) {
     }
 }
 
+/// Runs for tens of milliseconds on every device.
+const char* const kLong = R"(compute(x) {
+    @kernel custom
+    for i in 0..n:
+        var state = x[i]
+        for k in 0..3000000:
+            state = state * 0.5 + x[i]
+        out[i] = state
+})";
+
+TEST(MemoryPools, HandMemoryOutAgainWhenTheWorkThatReadsItHasEnded) {
+    for (const DeviceInfo& info : devices()) {
+        SCOPED_TRACE(info.id);
+        const Kernel kernel = Kernel(kLong).on(Device(info.id));
+        for (const bool resets : {false, true}) {
+            MemoryPool pool(Device(info.id), 256);
+            Tensor x = pool.allocate({4});
+            for (int i = 0; i < 4; ++i) x.data<float>()[i] = 1;
+            const Future<Tensor> first = kernel.async()(x), second = kernel.async()(x);
+            if (resets) {
+                pool.reset();
+            } else {
+                pool.free(x);
+            }
+            EXPECT_FALSE(x.is_alive());
+            if (!first.is_ready() || !second.is_ready()) {
+                EXPECT_TRUE(says(message_of([&] { pool.allocate({4}); }), "E0613"));
+            }
+            EXPECT_TRUE(says(message_of([&] { kernel.async()(x).get(); }), "E0614"));
+            EXPECT_TRUE(says(message_of([&] { pool.free(x); }), "E0615"));
+            EXPECT_EQ(first.get().values(), (std::vector<double>{2, 2, 2, 2}));
+            EXPECT_EQ(second.get().values(), (std::vector<double>{2, 2, 2, 2}));
+            EXPECT_EQ(pool.counters().live, 0u);
+            EXPECT_EQ(pool.allocate({64}).bytes(), 256u);
+        }
+    }
+}
+
+TEST(MemoryPools, GiveMemoryBackAfterWorkThatFails) {
+    const Kernel kernel("compute(x, at) { @kernel custom; for i in 0..n { out[i] = x[at[i]] } }");
+    MemoryPool pool(Device(), 512);
+    Tensor x = pool.allocate({4});
+    for (int i = 0; i < 4; ++i) x.data<float>()[i] = 1;
+    const Tensor at = Tensor::from<std::int64_t>({1}, {9});
+    const Future<Tensor> failing = kernel.async()(x, at);
+    pool.free(x);
+    EXPECT_TRUE(says(message_of([&] { failing.get(); }), "E0507"));
+    EXPECT_EQ(pool.counters().live, 0u);
+}
+
 TEST(MemoryPools, LiveAsLongAsTheirTensors) {
     Tensor x;
     {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+
+#include "quern/frontend/launch.h"
+#include "quern/semantics/bind.h"
+
+namespace quern::frontend {
+
+/// What one launch does.
+struct Work {
+    /// In bytes: each element of the operands and of the result once.
+    double read = 0;
+    double written = 0;
+
+    /// Of numbers that are not indices. A multiply-add is two.
+    double operations = 0;
+    double functions = 0;
+    double points = 1;
+
+    double bytes() const { return read + written; }
+};
+
+/// Counted over the loops of the CIR; those inside of others with the numbers of the first
+/// iteration of those around them: exact for rectangular nests.
+Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
+             const semantics::Binding& binding, std::span<const Shape> shapes);
+
+/// The same from the text. Throws KernelError as `launch` does before any work.
+Work work_of(const lang::Source& source, lang::NodeId compute,
+             std::span<const OperandInfo> operands, const Arguments& arguments,
+             const LaunchOptions& options);
+
+}  // namespace quern::frontend

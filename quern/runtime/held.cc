@@ -1,0 +1,37 @@
+#include "quern/runtime/held.h"
+
+#include "quern/runtime/storage.h"
+#include "quern/support/check.h"
+
+namespace quern {
+namespace {
+
+[[noreturn]] void refuse() {
+    raise(
+        ValueError("[kernel] E0614: expected operands that have memory, got a tensor whose memory "
+                   "pool has taken it back"));
+}
+
+}  // namespace
+
+void require_memory(const Tensor& operand) {
+    if (!operand.is_alive()) refuse();
+}
+
+Held::Held(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
+    for (const Tensor& tensor : tensors_) {
+        if (!tensor.storage_->begin_use()) {
+            end();
+            refuse();
+        }
+        ++begun_;
+    }
+}
+
+void Held::end() noexcept {
+    for (std::size_t i = 0; i < begun_; ++i) tensors_[i].storage_->end_use();
+    begun_ = 0;
+    tensors_.clear();
+}
+
+}  // namespace quern

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "quern/tensor.h"
+
+namespace quern {
+
+/// Operands of work that goes on beside its caller: until the work is done, no memory of them is
+/// handed out again, also where it is taken back meanwhile.
+class Held {
+public:
+    /// Throws ValueError with E0614 if memory was taken back before.
+    explicit Held(std::vector<Tensor> tensors);
+    ~Held() { end(); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+    std::span<const Tensor> tensors() const { return tensors_; }
+
+    /// Ends with the result of `work`, or with what it throws.
+    template <class Work>
+    auto during(Work work) {
+        struct Ending {
+            Held& held;
+            ~Ending() { held.end(); }
+        };
+        const Ending ending{*this};
+        return work();
+    }
+
+private:
+    void end() noexcept;
+
+    std::vector<Tensor> tensors_;
+
+    /// How many of them are in use.
+    std::size_t begun_ = 0;
+};
+
+/// Throws ValueError with E0614 if the tensor's memory was taken back.
+void require_memory(const Tensor& operand);
+
+}  // namespace quern
