@@ -19,6 +19,9 @@
 
 #include "bench/hand_written.h"
 #include "quern/io.h"
+#include "quern/kernel.h"
+#include "quern/memory.h"
+#include "quern/runtime/bounds.h"
 #include "quern/support/threads.h"
 #include "tests/cpu/case.h"
 
@@ -72,97 +75,6 @@ double best_time(const std::function<void()>& call) {
         total += seconds;
     }
     return best;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void copy_loop(const float* from, float* to, std::int64_t count) {
-    for (std::int64_t i = 0; i + 8 <= count; i += 8) {
-        _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
-    }
-}
-
-__attribute__((target("avx2"))) float read_loop(const float* from, std::int64_t count) {
-    __m256 sums[8] = {};
-    for (std::int64_t i = 0; i + 64 <= count; i += 64) {
-        for (int k = 0; k < 8; ++k) {
-            sums[k] = _mm256_add_ps(sums[k], _mm256_loadu_ps(from + i + k * 8));
-        }
-    }
-    float all[8], total = 0;
-    for (const __m256& sum : sums) {
-        _mm256_storeu_ps(all, sum);
-        for (const float x : all) total += x;
-    }
-    return total;
-}
-
-/// Multiply-adds that wait for nothing: 14 vectors, more than latency times units.
-__attribute__((target("avx512f"))) float peak_avx512(std::int64_t rounds) {
-    __m512 sums[14];
-    for (int k = 0; k < 14; ++k) sums[k] = _mm512_set1_ps(float(k));
-    const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
-    for (std::int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 14
-        for (int k = 0; k < 14; ++k) sums[k] = _mm512_fmadd_ps(sums[k], x, y);
-    }
-    float all[16], total = 0;
-    for (const __m512& sum : sums) {
-        _mm512_storeu_ps(all, sum);
-        for (const float value : all) total += value;
-    }
-    return total;
-}
-
-__attribute__((target("avx2,fma"))) float peak_avx2(std::int64_t rounds) {
-    __m256 sums[14];
-    for (int k = 0; k < 14; ++k) sums[k] = _mm256_set1_ps(float(k));
-    const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
-    for (std::int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 14
-        for (int k = 0; k < 14; ++k) sums[k] = _mm256_fmadd_ps(sums[k], x, y);
-    }
-    float all[8], total = 0;
-    for (const __m256& sum : sums) {
-        _mm256_storeu_ps(all, sum);
-        for (const float value : all) total += value;
-    }
-    return total;
-}
-#endif
-
-struct Bounds {
-    double copy = 0;  // bytes read and written a second
-    double read = 0;
-    double fma = 0;  // operations a second
-};
-
-volatile float sink;
-
-Bounds measure_bounds() {
-    Bounds bounds;
-#if defined(__x86_64__)
-    constexpr std::int64_t kCount = 1 << 24;
-    std::vector<float> from(kCount, 1.0f), to(kCount, 2.0f);
-    const auto shared = [&](auto body) {
-        return best_time([&] { parallel_for(kCount / 1024, kThreads, body); });
-    };
-    bounds.copy =
-        2.0 * 4 * kCount / shared([&](std::int64_t begin, std::int64_t end) {
-            copy_loop(from.data() + begin * 1024, to.data() + begin * 1024, (end - begin) * 1024);
-        });
-    bounds.read = 4.0 * kCount / shared([&](std::int64_t begin, std::int64_t end) {
-                      sink = read_loop(from.data() + begin * 1024, (end - begin) * 1024);
-                  });
-    constexpr std::int64_t kRounds = 1 << 22;
-    const bool is_wide = cpu::chosen_simd() == cpu::Simd::Avx512;
-    const double seconds = best_time([&] {
-        parallel_for(kThreads, kThreads, [&](std::int64_t begin, std::int64_t end) {
-            for (; begin < end; ++begin) sink = is_wide ? peak_avx512(kRounds) : peak_avx2(kRounds);
-        });
-    });
-    bounds.fma = double(kThreads) * kRounds * 14 * 2 * (is_wide ? 16 : 8) / seconds;
-#endif
-    return bounds;
 }
 
 enum class Bound { Copy, Read, Fma };
@@ -395,6 +307,29 @@ void print_levels() {
     }
 }
 
+/// 14 beside 13, and the memory that it takes besides operands and result.
+void print_attention() {
+    for (const std::int64_t seq : {512, 4096}) {
+        const Tensor q = random({1, 1, seq, 64}, 30);
+        const Tensor few = q.slice(2, 0, 20).contiguous();
+        const auto seconds = [&](const char* number, std::vector<Tensor> large,
+                                 std::vector<Tensor> small) {
+            return time_of({"", example(number), large, {}, Bound::Fma, 0, small}, kThreads);
+        };
+        const double plain =
+            seconds("13", {q, q, q, causal_mask(seq)}, {few, few, few, causal_mask(20)});
+        const double flash = seconds("14", {q, q, q}, {few, few, few});
+        const Kernel kernel = Kernel(example("14")).on(Device("cpu"));
+        kernel(q, q, q);
+        reset_peak_memory();
+        const std::size_t before = memory_counters().live;
+        const Tensor result = kernel(q, q, q);
+        const std::size_t extra = memory_counters().peak - before - result.bytes();
+        std::printf("14 over 13 at %d x 64: %.1fx; %.0f KiB besides operands and result\n",
+                    int(seq), plain / flash, double(extra) / 1024);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -403,10 +338,10 @@ int main() {
         return 0;
     }
     set_warning_handler([](const Diagnostic&) {});
-    const Bounds bounds = measure_bounds();
+    const Bounds bounds = measure_bounds(kThreads);
     std::printf("%s, %d threads: copy %.1f GB/s, read %.1f GB/s, multiply-adds %.0f GFLOP/s\n",
                 cpu::to_string(cpu::chosen_simd()), kThreads, bounds.copy / 1e9, bounds.read / 1e9,
-                bounds.fma / 1e9);
+                bounds.operations / 1e9);
     std::printf("%-28s %9s %12s %9s %10s\n", "kernel", "ms", "rate", "of bound", "2 threads");
     bool all_agree = true;
     for (const Job& job : jobs()) {
@@ -419,7 +354,7 @@ int main() {
         const double one = time_of(job, 1);
         const double bound = job.bound == Bound::Copy   ? bounds.copy
                              : job.bound == Bound::Read ? bounds.read
-                                                        : bounds.fma;
+                                                        : bounds.operations;
         const double rate = job.work / seconds;
         std::printf("%-28s %9.3f %7.1f %s %8.0f %% %9.2fx\n", job.name.c_str(), seconds * 1e3,
                     rate / 1e9, job.bound == Bound::Fma ? "GFLOP" : "GB   ", 100 * rate / bound,
@@ -438,25 +373,6 @@ int main() {
         std::printf("%-28s %9.3f ms by PyTorch: %.1fx\n", "", *torch * 1e3, *torch / seconds);
     }
     print_levels();
-    const Tensor q = random({1, 1, 512, 64}, 30);
-    const double plain = time_of({"",
-                                  example("13"),
-                                  {q, q, q, causal_mask(512)},
-                                  {},
-                                  Bound::Fma,
-                                  0,
-                                  {q.slice(2, 0, 20).contiguous(), q.slice(2, 0, 20).contiguous(),
-                                   q.slice(2, 0, 20).contiguous(), causal_mask(20)}},
-                                 kThreads);
-    const double flash = time_of({"",
-                                  example("14"),
-                                  {q, q, q},
-                                  {},
-                                  Bound::Fma,
-                                  0,
-                                  {q.slice(2, 0, 20).contiguous(), q.slice(2, 0, 20).contiguous(),
-                                   q.slice(2, 0, 20).contiguous()}},
-                                 kThreads);
-    std::printf("14 over 13 at 512 x 64: %.1fx\n", plain / flash);
+    print_attention();
     return all_agree ? 0 : 1;
 }

@@ -21,6 +21,18 @@ echo "== developed: exposure by a reduction, blur as a convolution, edges, tone 
 "$quern" run "$here/darkroom.quern" --in photo="$out/photo.png" "${size[@]}" \
     --out result="$out/before_after.png"
 
+echo "== the same on the interpreter, and how far apart the pictures are"
+"$quern" run "$here/darkroom.quern" --device interpreter --in photo="$out/photo.png" "${size[@]}" \
+    --out result="$out/interpreted.png"
+difference=$("$quern" run "$here/difference.quern" --in a="$out/before_after.png" \
+    --in b="$out/interpreted.png" | tail -n 1)
+echo "largest difference of a channel: ${difference%.} of 255"
+# A value between two levels may be rounded to either.
+[[ $difference =~ ^[01]\.$ ]] || { echo "the devices disagree" >&2; exit 1; }
+
+echo "== how long its kernels take"
+"$quern" bench "$here/darkroom.quern" --in photo="$out/photo.png" "${size[@]}"
+
 echo "== what its kernels do"
 "$quern" explain "$here/darkroom.quern" --in photo="$out/photo.png" "${size[@]}"
 

@@ -243,5 +243,29 @@ TEST(CommandOutput, ProgressIsShownOnATerminalForLongWork) {
     GTEST_SKIP() << "this machine is done before progress begins";
 }
 
+TEST(CommandBench, TimesEachKernelBesideTheBound) {
+    const Folder folder;
+    const std::string script = folder.write("matmul.quern", kMatmul);
+    const std::string a = folder.write("a.npy", Tensor(Shape{64, 64}));
+    const Outcome outcome = run({"bench", script, "--in", "A=" + a, "--in", "B=" + a});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_NE(outcome.out.find("GB/s"), std::string::npos) << outcome.out;
+    std::istringstream lines(outcome.out);
+    std::string line, last;
+    while (std::getline(lines, line)) last = line;
+    std::istringstream columns(last);
+    std::string name, device;
+    double milliseconds = 0, bandwidth = 0, operations = 0;
+    columns >> name >> device >> milliseconds >> bandwidth >> operations;
+    EXPECT_EQ(name, "C");
+    EXPECT_EQ(device, Device().id());
+    EXPECT_GT(milliseconds, 0);
+    // A multiplication and an addition for each of 64^3 steps, three matrices of 16 KiB.
+    constexpr double kRatio = 2.0 * 64 * 64 * 64 / (3 * 64 * 64 * 4);
+    EXPECT_NEAR(operations / bandwidth, kRatio, 0.01 * kRatio) << outcome.out;
+    EXPECT_NE(run({"bench", script, "--in", "A=" + a}).status, 0);
+}
+
 }  // namespace
 }  // namespace quern::cli

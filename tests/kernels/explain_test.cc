@@ -22,9 +22,9 @@ result      float32[M, N]
 dimensions  M, from axis 0 of 'A' (bare index, line 7)
             N, from axis 1 of 'B' (bare index, line 7)
             K, from axis 1 of 'A' (bare index, line 7); axis 0 of 'B' (bare index, line 7)
-parallel    i in 0..M, j in 0..N, on the interpreter's threads
+parallel    i in 0..M, j in 0..N, on the device's threads
 in order        k in 0..K, reduces sum
-work-group  16 x 16, innermost first (a hint; the interpreter has none)
+work-group  16 x 16, innermost first (a hint)
 )");
 }
 
@@ -37,6 +37,24 @@ TEST(Explain, CountsBytesAndOperationsForGivenOperands) {
           "210 arithmetic, 0 function calls", "over 21 points"}) {
         EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
     }
+}
+
+TEST(Explain, SaysHowTheCpuRunsTheLoops) {
+    if (devices().front().id != "cpu") GTEST_SKIP() << "no compiler plug-in in this build";
+    const auto explained = [](const std::string& text, const std::vector<Tensor>& operands,
+                              const char* device) {
+        return Kernel(text).on(Device(device)).explain(operands);
+    };
+    const std::vector<Tensor> operands = {Tensor({64, 64}), Tensor({64, 64})};
+    const std::string matmul = explained(kMatmul, operands, "cpu");
+    for (const char* part : {"schedule    i: grid", "; j: vector 16, grid", "; k: serial"}) {
+        EXPECT_NE(matmul.find(part), std::string::npos) << part << " in\n" << matmul;
+    }
+    EXPECT_EQ(explained(kMatmul, operands, "interpreter").find("schedule"), std::string::npos);
+    const std::string sum =
+        explained("compute(x) { @kernel reduce(+); for i in 0..len { yield x[i] } }",
+                  {Tensor({1000})}, "cpu");
+    EXPECT_NE(sum.find("i: vector 16"), std::string::npos) << sum;
 }
 
 TEST(Explain, NamesAnAxisByItsDimension) {

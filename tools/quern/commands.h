@@ -5,7 +5,7 @@
 
 #include "report.h"
 
-// The four commands behind their options. Each reports errors by throwing or to the reporter; main
+// The commands behind their options. Each reports errors by throwing or to the reporter; main
 // turns both into the exit status.
 
 namespace quern::command {
@@ -26,6 +26,7 @@ struct RunArguments {
 
 void run(const RunArguments& arguments, Reporter& reporter);
 void explain(const RunArguments& arguments, Reporter& reporter);
+void bench(const RunArguments& arguments, Reporter& reporter);
 void check(const std::vector<std::string>& files, bool pedantic, Reporter& reporter);
 void list_devices(bool json);
 

@@ -43,7 +43,7 @@ void add_inputs(CLI::App* command, RunArguments& arguments) {
     command->add_option("--device", arguments.device, "Where kernels run that name no device")
         ->type_name("")
         ->option_text("ID");
-    command->add_option("--threads", arguments.threads, "Threads of the interpreter; 0: one a core")
+    command->add_option("--threads", arguments.threads, "Threads of kernels; 0: one a core")
         ->check(CLI::NonNegativeNumber)
         ->type_name("")
         ->option_text("N");
@@ -115,6 +115,17 @@ int main(int argc, char** argv) {
     add_flags(check_command, flags);
     check_command->footer("Example: quern check --json softmax.quern");
 
+    CLI::App* const bench_command = app.add_subcommand(
+        "bench", "Time each kernel of a script beside what the machine's memory and units allow");
+    add_inputs(bench_command, arguments);
+    add_flags(bench_command, flags);
+    bench_command->footer(
+        "Each launch is repeated for 0.3 s; the least time counts. The bound is that of a plain "
+        "copy\n"
+        "or of multiply-adds that wait for nothing, whichever takes longer, measured in the same "
+        "run.\n"
+        "Example: quern bench matmul.quern --in A=a.npy --in B=b.npy");
+
     CLI::App* const explain_command = app.add_subcommand(
         "explain", "Say where dimensions come from, what runs in parallel, bytes and operations");
     add_inputs(explain_command, arguments);
@@ -146,6 +157,7 @@ int main(int argc, char** argv) {
     return report(reporter, [&] {
         if (run_command->parsed()) run(arguments, reporter);
         if (explain_command->parsed()) explain(arguments, reporter);
+        if (bench_command->parsed()) bench(arguments, reporter);
         if (check_command->parsed()) check(files, flags.pedantic, reporter);
     });
 }

@@ -1,4 +1,4 @@
-// `quern run` and `quern explain`: bind inputs, run, write or print.
+// `quern run`, `quern explain` and `quern bench`: bind inputs, run, write or print.
 
 #include <fmt/format.h>
 
@@ -13,6 +13,8 @@
 #include "progress.h"
 #include "quern/frontend/launch.h"
 #include "quern/lang/parse.h"
+#include "quern/runtime/bounds.h"
+#include "quern/runtime/device_options.h"
 #include "quern/script/script.h"
 
 namespace quern::command {
@@ -194,6 +196,43 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
         std::fputs(explanation(kernel, text).c_str(), to);
     };
     script::run(*loaded.source, bindings, options);
+}
+
+void bench(const RunArguments& arguments, Reporter& reporter) {
+    const Loaded loaded = load_script(arguments);
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
+    script::RunOptions options = run_options(arguments);
+    const Bounds bounds = measure_bounds(interpreter_threads());
+    FILE* const to = reporter.json() ? stderr : stdout;
+    const auto print = [&](const std::string& line) {
+        clear_progress();
+        std::fputs(line.c_str(), to);
+        std::fflush(to);
+    };
+    const bool has_bounds = bounds.copy > 0 && bounds.operations > 0;
+    if (has_bounds) {
+        print(
+            fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
+                        "Gop/s\n",
+                        interpreter_threads(), bounds.copy / 1e9, bounds.operations / 1e9));
+    }
+    print(fmt::format("{:20} {:12} {:>10} {:>8} {:>8} {:>8}  {}\n", "kernel", "device", "ms",
+                      "GB/s", "Gop/s", "bound", "of the bound by"));
+    options.timed = [&](std::string_view kernel, const script::Timing& timing) {
+        const frontend::Work& work = timing.work;
+        std::string bound;
+        if (has_bounds) {
+            const double memory = work.bytes() / bounds.copy;
+            const double units = work.operations / bounds.operations;
+            bound = fmt::format("{:7.0f}%  {}", 100 * std::max(memory, units) / timing.seconds,
+                                memory > units ? "memory" : "arithmetic");
+        }
+        print(fmt::format("{:20} {:12} {:10.3f} {:8.2f} {:8.2f} {}\n", kernel, timing.device.id(),
+                          1e3 * timing.seconds, work.bytes() / timing.seconds / 1e9,
+                          work.operations / timing.seconds / 1e9, bound));
+    };
+    script::run(*loaded.source, bindings, options);
+    clear_progress();
 }
 
 }  // namespace quern::command
