@@ -26,7 +26,7 @@
 #include "quern/ir/verify.h"
 #include "quern/kernel.h"
 #include "quern/lang/parse.h"
-#include "tests/cpu/case.h"
+#include "tests/cpu/passes.h"
 #include "tests/generator/random_kernel.h"
 
 namespace {
@@ -113,6 +113,11 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
         return {};
     }
     if (!expected || !exact) return where + "an assertion failed";
+    for (const auto numerics :
+         {quern::schedule::Numerics::Strict, quern::schedule::Numerics::Reproducible}) {
+        const std::string wrong = quern::cpu_test::first_wrong_pass(c, numerics);
+        if (!wrong.empty()) return "the pass " + wrong;
+    }
     if (!quern::cpu_test::same_numbers(*exact, *expected)) {
         return where + "reproducible code differs from the interpreter";
     }

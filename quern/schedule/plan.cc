@@ -56,18 +56,23 @@ std::string legal(const ir::Kernel& kernel) {
 }
 
 Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-          const Target& target) {
+          const Target& target, const Observer& observer) {
     Plan plan;
     plan.kernel = kernel;
     ir::Kernel& k = plan.kernel;
-    watch(k);
-    inline_index_lets(k);
-    forward_arrays(k);
-    spread_nested_reductions(k);
-    split_long_reductions(k, facts, numerics == Numerics::Reproducible);
-    chunk_arg_reductions(k);
-    keep_tiles(k, facts);
-    mark_parallel(k);
+    const auto pass = [&](std::string_view name, auto apply) {
+        apply();
+        if (observer) observer(name, k);
+    };
+    pass("watch", [&] { watch(k); });
+    pass("inline_index_lets", [&] { inline_index_lets(k); });
+    pass("forward_arrays", [&] { forward_arrays(k); });
+    pass("spread_nested_reductions", [&] { spread_nested_reductions(k); });
+    pass("split_long_reductions",
+         [&] { split_long_reductions(k, facts, numerics == Numerics::Reproducible); });
+    pass("chunk_arg_reductions", [&] { chunk_arg_reductions(k); });
+    pass("keep_tiles", [&] { keep_tiles(k, facts); });
+    pass("mark_parallel", [&] { mark_parallel(k); });
     plan.tiling = choose(k, facts, numerics, target);
     collect_local(k, k.body, true, plan);
     Lowerer(plan, facts, target).run();

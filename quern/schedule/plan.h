@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quern/ir/cir.h"
@@ -76,8 +78,11 @@ std::string legal(const ir::Kernel& kernel);
 /// it touches; the outermost parallel loops become the grid.
 Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target);
 
+/// Called after each pass, with its name and the kernel that it made.
+using Observer = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
+
 /// Lowers a kernel for launches of which `facts` hold.
 Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-          const Target& target);
+          const Target& target, const Observer& observer = {});
 
 }  // namespace quern::schedule

@@ -74,6 +74,15 @@ public:
         return result;
     }
 
+    /// What the interpreter makes of another kernel with the same operands.
+    std::optional<Tensor> interpreted(const ir::Kernel& kernel) const {
+        Tensor result(binding_.output, out().dtype, Device("interpreter"));
+        if (interpret::Program(kernel).run(binding_.dims, scalars_, views_, view(result))) {
+            return std::nullopt;
+        }
+        return result;
+    }
+
     std::optional<Tensor> compiled(const CompiledKernel& compiled, int threads = 2) const {
         Tensor result = output();
         if (!run(compiled, result, threads)) return std::nullopt;
