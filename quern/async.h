@@ -1,11 +1,13 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "quern/future.h"
 #include "quern/kernel.h"
+#include "quern/stream.h"
 
 namespace quern {
 
@@ -27,9 +29,11 @@ public:
 
 private:
     friend class Kernel;
-    explicit AsyncKernel(Kernel kernel) : kernel_(std::move(kernel)) {}
+    explicit AsyncKernel(Kernel kernel, std::optional<Stream> stream = {})
+        : kernel_(std::move(kernel)), stream_(std::move(stream)) {}
     Future<Tensor> call(std::span<const detail::Input> inputs) const;
     Kernel kernel_;
+    std::optional<Stream> stream_;
 };
 
 }  // namespace quern

@@ -13,6 +13,8 @@
 
 namespace quern {
 
+class Stream;
+
 namespace detail {
 
 /// Something that happens once.
@@ -118,6 +120,7 @@ private:
         return *state_;
     }
 
+    friend class Stream;
     template <class U, class Work>
     friend Future<U> run_async(Work work);
     template <class U>

@@ -48,6 +48,7 @@ struct KernelOptions {
 };
 
 class AsyncKernel;
+class Stream;
 
 namespace detail {
 
@@ -90,6 +91,9 @@ public:
     /// The same kernel, whose calls return at once: `auto f = kernel.async()(x); ... f.get()`.
     /// AsyncKernel is in quern/async.h.
     AsyncKernel async() const;
+
+    /// The same for calls that run one after the other, behind what the stream has been given.
+    AsyncKernel async(const Stream& stream) const;
 
     /// Says what the text means: where each dimension gets its value, which loops run in parallel.
     std::string explain() const;

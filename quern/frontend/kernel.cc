@@ -222,6 +222,7 @@ Kernel Kernel::on(const Device& device) const {
 }
 
 AsyncKernel Kernel::async() const { return AsyncKernel(*this); }
+AsyncKernel Kernel::async(const Stream& stream) const { return AsyncKernel(*this, stream); }
 
 Future<Tensor> AsyncKernel::call(std::span<const detail::Input> inputs) const {
     const auto [operands, arguments] = taken_apart(inputs);
@@ -233,10 +234,11 @@ Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,
     return or_out_of_memory("kernel", [&] {
         kernel_.body_->check(operands, arguments, kernel_.device_);
         auto held = std::make_shared<Held>(std::vector(operands.begin(), operands.end()));
-        return run_async<Tensor>([kernel = kernel_, held = std::move(held),
-                                  arguments = std::vector(arguments.begin(), arguments.end())] {
+        auto work = [kernel = kernel_, held = std::move(held),
+                     arguments = std::vector(arguments.begin(), arguments.end())] {
             return held->during([&] { return kernel.run_held(held->tensors(), arguments); });
-        });
+        };
+        return stream_ ? Stream(*stream_).run(std::move(work)) : run_async<Tensor>(std::move(work));
     });
 }
 

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "quern/future.h"
+
+namespace quern {
+
+/// What a stream had been given at some moment. Thread-safe.
+class Event {
+public:
+    /// Of nothing: it has happened.
+    Event() = default;
+
+    /// Whether all of it has ended, with a result or an error.
+    bool has_happened() const noexcept;
+    void wait() const;
+
+private:
+    friend class Stream;
+    std::vector<std::shared_ptr<detail::Completion>> before_;
+};
+
+/// A queue of work, each piece of which begins when the one before has ended. Copies are of one
+/// queue. Work goes on when the last of them is gone. Thread-safe.
+class Stream {
+public:
+    Stream();
+
+    /// Runs `work`, a callable that returns a value, on a thread of the library. An error is the
+    /// future's; what comes behind runs all the same.
+    template <class Work>
+    auto run(Work work) {
+        using T = std::invoke_result_t<Work&>;
+        static_assert(!std::is_void_v<T>, "work of a stream returns a value");
+        auto state = std::make_shared<detail::FutureState<T>>();
+        enqueue([state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state);
+        return Future<T>(std::move(state));
+    }
+
+    /// What has been given to this stream so far.
+    Event record() const;
+
+    /// Lets what is given to this stream from now on begin after the event has happened.
+    void wait(const Event& event);
+
+    /// Waits for what has been given to this stream so far.
+    void synchronize() const { record().wait(); }
+
+private:
+    struct State;
+    void enqueue(std::function<void()> work, std::shared_ptr<detail::Completion> done);
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace quern
