@@ -55,8 +55,8 @@ std::string legal(const ir::Kernel& kernel) {
     return reads_output ? why_not_apart(kernel, kernel.body) : std::string();
 }
 
-Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-          const Target& target, const Observer& observer) {
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
+          const Observer& observer) {
     Plan plan;
     plan.kernel = kernel;
     ir::Kernel& k = plan.kernel;

@@ -82,7 +82,7 @@ Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, con
 using Observer = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
 
 /// Lowers a kernel for launches of which `facts` hold.
-Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-          const Target& target, const Observer& observer = {});
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
+          const Observer& observer = {});
 
 }  // namespace quern::schedule
