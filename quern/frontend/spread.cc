@@ -61,17 +61,15 @@ Stmt* weight_loop(const ir::Kernel& kernel, const std::vector<Stmt*>& nest) {
     return nullptr;
 }
 
-/// The operator of the only reduction of a loop, or none.
-std::optional<ir::BinaryOp> operator_of(const std::vector<Stmt>& block) {
-    std::optional<ir::BinaryOp> op;
+/// The operator that adds to `symbol`, or none.
+std::optional<ir::BinaryOp> operator_of(const std::vector<Stmt>& block, ir::SymbolId symbol) {
     for (const Stmt& s : block) {
-        if (s.kind == StmtKind::ArgReduce) return std::nullopt;
-        if (s.kind == StmtKind::Accumulate) op = s.op;
+        if (s.kind == StmtKind::Accumulate && s.symbol == symbol) return s.op;
         for (const auto* inner : {&s.body, &s.otherwise}) {
-            if (const auto found = operator_of(*inner)) op = found;
+            if (const auto found = operator_of(*inner, symbol)) return found;
         }
     }
-    return op;
+    return std::nullopt;
 }
 
 Cut cut_of(ir::Kernel& kernel, Spread spread) {
@@ -92,8 +90,9 @@ Cut cut_of(ir::Kernel& kernel, Spread spread) {
         return cut;
     }
     if (!only->parallel) {
-        cut.combine = kernel.kind == "reduce" && only->reduces.size() == 1 ? operator_of(only->body)
-                                                                           : std::nullopt;
+        cut.combine = kernel.kind == "reduce" && only->reduces.size() == 1
+                          ? operator_of(only->body, only->reduces[0])
+                          : std::nullopt;
         cut.loop = cut.combine ? only : nullptr;
         if (!cut.combine) cut.why_not = "its points are not parallel";
         return cut;
@@ -159,15 +158,26 @@ void warn(const lang::Source& source, lang::Span span, const std::string& reason
 
 /// Runs the parts at the same time, and throws the first error once all have ended.
 void run_all(const std::vector<std::function<void()>>& parts) {
-    std::vector<Future<bool>> futures;
-    for (const auto& part : parts) {
-        futures.push_back(run_async<bool>([&part] {
-            part();
-            return true;
-        }));
+    // What has begun is waited for also where the next part gets no thread.
+    struct Begun {
+        std::vector<Future<bool>> futures;
+        ~Begun() {
+            for (const Future<bool>& future : futures) future.wait();
+        }
+    };
+    std::vector<Future<bool>> all;
+    {
+        Begun begun;
+        begun.futures.reserve(parts.size());
+        for (const auto& part : parts) {
+            begun.futures.push_back(run_async<bool>([&part] {
+                part();
+                return true;
+            }));
+        }
+        all = begun.futures;
     }
-    for (const Future<bool>& future : futures) future.wait();
-    for (const Future<bool>& future : futures) future.get();
+    for (const Future<bool>& future : all) future.get();
 }
 
 void run_part(const lang::Source& source, const BoundLaunch& launch, const Device& device,

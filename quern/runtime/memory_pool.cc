@@ -67,12 +67,13 @@ Tensor MemoryPool::allocate(Shape shape, DType dtype) {
         // From here on nothing fails before the storage knows what it must give back.
         std::function<void()> release = [state = state_, address] { state->retire(address); };
         {
+            // Whole before reset() on another thread may find it.
             const Lock lock(state_->mutex);
             state_->live.push_back({address, block.get()});
+            block.release();
+            storage->set_origin(state_.get());
+            storage->on_release(std::move(release));
         }
-        block.release();
-        storage->set_origin(state_.get());
-        storage->on_release(std::move(release));
         return Tensor(std::move(shape), dtype, state_->device, std::move(storage));
     });
 }

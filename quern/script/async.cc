@@ -18,7 +18,6 @@ Interpreter::Interpreter(const Interpreter& other)
       globals_(other.globals_),
       depth_(other.depth_),
       placement_(other.placement_),
-      pipeline_devices_(other.pipeline_devices_),
       placed_kernels_(other.placed_kernels_),
       kernel_name_(other.kernel_name_),
       is_beside_(true) {}

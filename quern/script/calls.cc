@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <tuple>
-#include <utility>
-
 #include "quern/frontend/placement.h"
 #include "quern/script/interpreter.h"
 
@@ -57,32 +54,27 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped) {
     while (decorator >= 0 && node(decorator).kind != Kind::Decorator) {
         decorator = node(decorator).next;
     }
-    const auto before = std::tuple(placement_, pipeline_devices_, placed_kernels_);
-    place_pipeline(decorator);
+    const frontend::Placement before = placement_;
+    const std::size_t placed_before = placed_kernels_;
+    placement_ = frontend::placed(source_, decorator, placement_);
+    // A call that says nothing goes on in the turn of the pipeline that it stands in.
+    const bool is_placed = placement_.span.begin != before.span.begin;
+    if (is_placed) placed_kernels_ = 0;
     Value value = frontend::is_async(source_, decorator)
                       ? start(callee, async_pipeline(callee, pipeline->second, given))
                       : call_pipeline(callee, pipeline->second, given);
-    std::tie(placement_, pipeline_devices_, placed_kernels_) = before;
+    placement_ = before;
+    if (is_placed) placed_kernels_ = placed_before;
     return value;
-}
-
-void Interpreter::place_pipeline(NodeId decorators) {
-    if (decorators < 0) return;
-    placement_ = frontend::placed(source_, decorators, placement_);
-    pipeline_devices_.clear();
-    if (placement_.spread != frontend::Spread::Model) return;
-    pipeline_devices_.push_back(placement_.device);
-    for (Device& other : placement_.others) pipeline_devices_.push_back(std::move(other));
-    placement_.others.clear();
-    placement_.spread = frontend::Spread::None;
-    placed_kernels_ = 0;
 }
 
 frontend::Placement Interpreter::next_placement() {
     frontend::Placement next = placement_;
-    if (!pipeline_devices_.empty()) {
-        next.device = pipeline_devices_[placed_kernels_++ % pipeline_devices_.size()];
-    }
+    if (next.spread != frontend::Spread::Model) return next;
+    const std::size_t turn = placed_kernels_++ % (next.others.size() + 1);
+    if (turn > 0) next.device = next.others[turn - 1];
+    next.others.clear();
+    next.spread = frontend::Spread::None;
     return next;
 }
 

@@ -117,8 +117,6 @@ private:
     Value allocate(NodeId callee, const Arguments& arguments);
     Value memory_pool(NodeId callee, const Arguments& arguments);
     Shape shape_of(NodeId callee, const Argument& argument, DType dtype) const;
-    /// Takes what the decorators of a pipeline's call say of where its kernels run.
-    void place_pipeline(NodeId decorators);
 
     /// Where the next kernel runs that says nothing itself.
     frontend::Placement next_placement();
@@ -173,10 +171,9 @@ private:
     /// The pipeline that runs; null at the top level.
     Scope* frame_ = nullptr;
     int depth_ = 0;
-    frontend::Placement placement_;
 
-    /// Those of a pipeline whose kernels go to one after the other, and how many have been placed.
-    std::vector<Device> pipeline_devices_;
+    /// Of a pipeline with @parallel(model): its kernels go to the devices in turn.
+    frontend::Placement placement_;
     std::size_t placed_kernels_ = 0;
     Value returned_;
 

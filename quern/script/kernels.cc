@@ -94,6 +94,7 @@ void Interpreter::time(const lang::Source& source, NodeId compute,
     constexpr std::chrono::milliseconds kLongEnough{300};
     constexpr int kMost = 1000;
     options.progress = {};
+    options.placement.span = {};  // What is to be warned of was.
     Timing timing;
     timing.device = options.placement.device;
     timing.work = frontend::work_of(source, compute, infos_of(operands), numbers, options);
@@ -228,6 +229,7 @@ Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
     QUERN_CHECK(compute >= 0, "the kernel of an element-wise function has a compute");
     frontend::LaunchOptions launch_options;
     launch_options.placement = next_placement();
+    launch_options.placement.span = {};  // It is of another text.
     return launch(*source, compute, tensors, numbers, std::move(launch_options));
 }
 

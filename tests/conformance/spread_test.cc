@@ -107,6 +107,18 @@ TEST(Check94, PartsOfAReductionAreCombined) {
     }
 }
 
+TEST(Check94, PartsAreCombinedByTheOperatorOfTheResultAndNotOfAnotherSum) {
+    const std::string text =
+        "compute(x) {\n    @kernel reduce(max)\n    for i in 0..n:\n        var total = 0.0\n"
+        "        for j in 0..m:\n            total += x[i, j]\n        yield total\n}";
+    const Tensor x = uniform({50, 3}, 5);
+    for (const std::string& list : device_lists()) {
+        const Tensor expected = Kernel(text).on(first_of(list))(x);
+        EXPECT_CLOSE(Kernel(spread(text, list, "data"))(x), expected.values(), kRelative,
+                     kAbsolute);
+    }
+}
+
 TEST(Check94, PartsOfIntegersAndBoolsAreExact) {
     for (const std::string& list : device_lists()) {
         const auto result = [&](const std::string& op, const Tensor& x) {

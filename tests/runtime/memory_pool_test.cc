@@ -142,6 +142,19 @@ TEST(MemoryPools, HandMemoryOutAgainWhenTheWorkThatReadsItHasEnded) {
     }
 }
 
+TEST(MemoryPools, AreResetWhileOthersAllocate) {
+    MemoryPool pool(Device("interpreter"), 16 * kMiB);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&] {
+            for (int i = 0; i < 40000; ++i) pool.allocate({64});
+        });
+    }
+    for (int i = 0; i < 40000; ++i) pool.reset();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(pool.counters().live, 0u);
+}
+
 TEST(MemoryPools, GiveMemoryBackAfterWorkThatFails) {
     const Kernel kernel("compute(x, at) { @kernel custom; for i in 0..n { out[i] = x[at[i]] } }");
     MemoryPool pool(Device(), 512);

@@ -70,6 +70,27 @@ TEST(ScriptSpread, ThePipelinesKernelsAreSpreadOrGoToTheDevicesInTurn) {
     }
 }
 
+TEST(ScriptSpread, APipelineInsideOfOneGoesOnInItsTurn) {
+    if (devices().front().id != "cpu") GTEST_SKIP() << "no compiler plug-in in this build";
+    const auto step = [](const std::string& name, const std::string& from) {
+        return "    let " + name + " = compute(" + from +
+               ") { @kernel elementwise; for i in 0..len { out[i] = " + from + "[i] * 2.0 } }\n";
+    };
+    for (const char* call : {"g(a)", "await (g(a) @async)"}) {
+        const std::string script = "pipeline g(t: tensor):\n" + step("u", "t") +
+                                   "    return u\npipeline f(t: tensor):\n" + step("a", "t") +
+                                   "    let b = " + call + "\n" + step("c", "b") +
+                                   "    return (a, b, c)\n" + "let (a, b, c) = f(x) @device(" +
+                                   two() + ") @parallel(model)\n";
+        const Results results = run_text(script, kX);
+        EXPECT_EQ(tensor_in(results, "a").device().id(), "cpu:0");
+        EXPECT_EQ(tensor_in(results, "b").device().id(), "cpu:1");
+        if (std::string(call) == "g(a)") {
+            EXPECT_EQ(tensor_in(results, "c").device().id(), "cpu:0");
+        }
+    }
+}
+
 TEST(ScriptSpread, TheProgramOfTheHostApiRuns) {
     if (devices().front().id != "cpu") GTEST_SKIP() << "no compiler plug-in in this build";
     std::ifstream file(QUERN_SOURCE_DIR "/examples/kernels/20_host_api.quern");
