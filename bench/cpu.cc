@@ -30,7 +30,6 @@ namespace {
 using namespace quern;
 using cpu_test::Arguments;
 using cpu_test::Case;
-using schedule::Numerics;
 
 constexpr int kThreads = 2;
 

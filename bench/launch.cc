@@ -87,8 +87,7 @@ void compiles(const char* name, const cpu_test::Case& c) {
         const ir::Facts facts = c.facts();
         cpu::CompileResult result;
         const auto start = Clock::now();
-        cpu::compiler()({c.kernel(), facts, schedule::Numerics::Strict, cpu::chosen_simd()},
-                        result);
+        cpu::compiler()({c.kernel(), facts, Numerics::Strict, cpu::chosen_simd()}, result);
         before_llvm = std::min(before_llvm, result.seconds_before_llvm);
         return seconds_since(start);
     });

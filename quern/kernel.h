@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "quern/error.h"
+#include "quern/numerics.h"
 #include "quern/tensor.h"
 
 namespace quern {
@@ -88,6 +90,9 @@ public:
     /// The same kernel on a device.
     Kernel on(const Device& device) const;
 
+    /// The same kernel, rounding so wherever it is compiled.
+    Kernel with(Numerics numerics) const;
+
     /// The same kernel, whose calls return at once: `auto f = kernel.async()(x); ... f.get()`.
     /// AsyncKernel is in quern/async.h.
     AsyncKernel async() const;
@@ -114,9 +119,14 @@ private:
     Tensor run_held(std::span<const Tensor> operands, std::span<const Argument> arguments) const;
 
     struct Body;
+    struct Where;
+    Where where() const;
     static std::shared_ptr<const Body> parse(std::string text, const KernelOptions& options);
     std::shared_ptr<const Body> body_;
     Device device_;
+
+    /// None: default_numerics() at the time of the call.
+    std::optional<Numerics> numerics_;
 };
 
 /// Runs a kernel text once: `compute(R"(compute(A, B) { ... })", a, b, arg("eps", 1e-5))`.

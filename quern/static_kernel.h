@@ -97,6 +97,7 @@ public:
     }
 
     Kernel on(const Device& device) const { return kernel_.on(device); }
+    Kernel with(Numerics numerics) const { return kernel_.with(numerics); }
 
     /// As Kernel's, with quern/async.h.
     template <class K = Kernel>

@@ -2,8 +2,8 @@
 // printed and parsed again, so is its CIR; the CIR is verified; the result is compared with the
 // generator's own in double, and between one thread and several, and operands that are views and
 // row-major, bit by bit. Where the plug-in of the device cpu is, the kernel is compiled too, for
-// one SIMD level after the other: reproducible code has the interpreter's bits, strict code is
-// within the generator's bound.
+// one SIMD level after the other: reproducible code has the interpreter's bits, by the default
+// schedule and by a random legal one; strict code is within the generator's bound.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED]]
 
@@ -15,6 +15,7 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,7 @@
 #include "quern/kernel.h"
 #include "quern/lang/parse.h"
 #include "tests/cpu/passes.h"
+#include "tests/cpu/random_tiling.h"
 #include "tests/generator/random_kernel.h"
 
 namespace {
@@ -107,21 +109,23 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
     const auto expected = c.interpreted();
     std::optional<Tensor> exact;
     try {
-        exact = c.compiled(quern::schedule::Numerics::Reproducible, simd);
+        exact = c.compiled(quern::Numerics::Reproducible, simd);
     } catch (const quern::Refusal&) {
         ++refused;
         return {};
     }
     if (!expected || !exact) return where + "an assertion failed";
-    for (const auto numerics :
-         {quern::schedule::Numerics::Strict, quern::schedule::Numerics::Reproducible}) {
+    for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
         const std::string wrong = quern::cpu_test::first_wrong_pass(c, numerics);
         if (!wrong.empty()) return "the pass " + wrong;
     }
     if (!quern::cpu_test::same_numbers(*exact, *expected)) {
         return where + "reproducible code differs from the interpreter";
     }
-    const auto strict = c.compiled(quern::schedule::Numerics::Strict, simd);
+    std::mt19937_64 engine{std::uint64_t(number)};
+    std::string by_tiling = quern::cpu_test::wrong_by_random_tiling(c, *expected, simd, engine);
+    if (!by_tiling.empty()) return by_tiling;
+    const auto strict = c.compiled(quern::Numerics::Strict, simd);
     if (!strict) return where + "an assertion failed in strict code";
     const std::string wrong = check_values(kernel, *strict);
     return wrong.empty() ? wrong : where + wrong;

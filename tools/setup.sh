@@ -17,6 +17,8 @@ packages=(
     libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev libmpfr-dev
     # The other compilers that the tests use, and the fuzzer
     clang-14 libclang-rt-14-dev clang-19 libclang-rt-19-dev
+    # Code for aarch64 is run by an emulator
+    g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
     # Checks, and references that tests compare with
     clang-format-14 python3 python3-numpy
 )

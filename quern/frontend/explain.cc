@@ -209,7 +209,8 @@ private:
 
 /// How the device cpu runs the loops for operands in row-major order, or why it does not.
 std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> operands,
-                        std::span<const Shape> shapes, const semantics::Binding& binding) {
+                        std::span<const Shape> shapes, const semantics::Binding& binding,
+                        Numerics numerics) {
     const ir::Kernel& kernel = prepared.lowered.kernel;
     std::vector<std::vector<std::int64_t>> strides;
     for (const Shape& shape : shapes) strides.push_back(row_major(shape));
@@ -221,8 +222,11 @@ std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> o
     views.push_back(
         {kAnywhere, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
     const auto schedule = [&] {
-        return prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views))
-            ->schedule();
+        const std::string loops =
+            prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views), numerics)
+                ->schedule();
+        return numerics == Numerics::Strict ? loops
+                                            : fmt::format("{}; {}", loops, to_string(numerics));
     };
 #if QUERN_EXCEPTIONS
     try {
@@ -245,7 +249,7 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
     const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
     Report report(source, prepared->lowered);
     if (options.placement.device.is_cpu()) {
-        report.schedule(schedule_of(*prepared, operands, shapes, binding));
+        report.schedule(schedule_of(*prepared, operands, shapes, binding, options.numerics));
     }
     return report.text(operands, &binding, shapes);
 }

@@ -21,6 +21,12 @@ namespace quern {
 using lang::Kind;
 using lang::NodeId;
 
+/// What a call runs by, besides its operands.
+struct Kernel::Where {
+    Device device;
+    Numerics numerics;
+};
+
 struct Kernel::Body {
     std::shared_ptr<const lang::Source> source;
     NodeId compute = -1;
@@ -29,20 +35,21 @@ struct Kernel::Body {
     std::set<std::string, std::less<>> names;
     bool pedantic = false;
 
-    frontend::LaunchKey key(const Device& device) const;
+    frontend::LaunchKey key(const Where& where) const;
     Tensor launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
-                  std::span<const Argument> arguments, const Device& device) const;
+                  std::span<const Argument> arguments, const Where& where) const;
 
     /// Throws what a launch throws before any work.
     void check(std::span<const Tensor> operand_list, std::span<const Argument> arguments,
-               const Device& device) const;
+               const Where& where) const;
 
-    frontend::LaunchOptions options_on(const Device& device) const {
+    frontend::LaunchOptions options_on(const Where& where) const {
         frontend::LaunchOptions options;
         frontend::Placement placement;
-        placement.device = device;
+        placement.device = where.device;
         options.placement = frontend::placed_compute(*source, compute, placement);
         options.pedantic = pedantic;
+        options.numerics = where.numerics;
         options.are_held = true;
         options.then = then;
         return options;
@@ -154,24 +161,24 @@ std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const Kernel
 Kernel::Kernel(std::string text, const KernelOptions& options)
     : body_(or_out_of_memory("kernel", [&] { return parse(std::move(text), options); })) {}
 
-frontend::LaunchKey Kernel::Body::key(const Device& device) const {
+frontend::LaunchKey Kernel::Body::key(const Where& where) const {
     // What is piped is part of the text.
-    return frontend::LaunchKey(*source, compute, device, pedantic);
+    return frontend::LaunchKey(*source, compute, where.device, pedantic, where.numerics);
 }
 
 Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
-                            std::span<const Argument> arguments, const Device& device) const {
-    const frontend::LaunchOptions options = options_on(device);
+                            std::span<const Argument> arguments, const Where& where) const {
+    const frontend::LaunchOptions options = options_on(where);
     return frontend::launch(key, *source, compute, operand_list,
                             arguments_of(arguments, names, operands), options);
 }
 
 void Kernel::Body::check(std::span<const Tensor> operand_list, std::span<const Argument> arguments,
-                         const Device& device) const {
+                         const Where& where) const {
     std::vector<frontend::OperandInfo> infos;
     for (const Tensor& t : operand_list) infos.push_back({t.dtype(), t.shape()});
     frontend::check_launch(*source, compute, infos, arguments_of(arguments, names, operands),
-                           options_on(device));
+                           options_on(where));
 }
 
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
@@ -182,7 +189,7 @@ Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> a
 Tensor Kernel::run_held(std::span<const Tensor> operands,
                         std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
-        frontend::LaunchKey key = body_->key(device_);
+        frontend::LaunchKey key = body_->key(where());
         frontend::LaunchList<const Tensor*> pointers;
         for (const Tensor& operand : operands) {
             key.add(operand);
@@ -190,13 +197,13 @@ Tensor Kernel::run_held(std::span<const Tensor> operands,
         }
         for (const Argument& argument : arguments) key.add(argument.name, argument.value);
         auto result = frontend::launch_again(key, pointers);
-        return result ? std::move(*result) : body_->launch(key, operands, arguments, device_);
+        return result ? std::move(*result) : body_->launch(key, operands, arguments, where());
     });
 }
 
 Tensor Kernel::call(std::span<const detail::Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
-        frontend::LaunchKey key = body_->key(device_);
+        frontend::LaunchKey key = body_->key(where());
         frontend::LaunchList<const Tensor*> pointers;
         for (const detail::Input& input : inputs) {
             if (input.tensor == nullptr) continue;
@@ -211,7 +218,7 @@ Tensor Kernel::call(std::span<const detail::Input> inputs) const {
             return std::move(*result);
         }
         const auto [operands, arguments] = taken_apart(inputs);
-        return body_->launch(key, operands, arguments, device_);
+        return body_->launch(key, operands, arguments, where());
     });
 }
 
@@ -219,6 +226,16 @@ Kernel Kernel::on(const Device& device) const {
     Kernel kernel = *this;
     kernel.device_ = device;
     return kernel;
+}
+
+Kernel Kernel::with(Numerics numerics) const {
+    Kernel kernel = *this;
+    kernel.numerics_ = numerics;
+    return kernel;
+}
+
+Kernel::Where Kernel::where() const {
+    return {device_, numerics_ ? *numerics_ : default_numerics()};
 }
 
 AsyncKernel Kernel::async() const { return AsyncKernel(*this); }
@@ -232,9 +249,9 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::Input> inputs) const {
 Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,
                                 std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
-        kernel_.body_->check(operands, arguments, kernel_.device_);
+        kernel_.body_->check(operands, arguments, kernel_.where());
         auto held = std::make_shared<Held>(std::vector(operands.begin(), operands.end()));
-        auto work = [kernel = kernel_, held = std::move(held),
+        auto work = [kernel = kernel_.with(kernel_.where().numerics), held = std::move(held),
                      arguments = std::vector(arguments.begin(), arguments.end())] {
             return held->during([&] { return kernel.run_held(held->tensors(), arguments); });
         };
@@ -252,7 +269,7 @@ std::string Kernel::explain(std::span<const Tensor> operands,
     return or_out_of_memory("explain", [&] {
         std::vector<frontend::OperandInfo> infos;
         for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
-        const frontend::LaunchOptions options = body_->options_on(device_);
+        const frontend::LaunchOptions options = body_->options_on(where());
         return frontend::explain(*body_->source, body_->compute, infos,
                                  arguments_of(arguments, body_->names, body_->operands), options);
     });

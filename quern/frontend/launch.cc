@@ -99,14 +99,16 @@ CompiledKernels::CompiledKernels() = default;
 CompiledKernels::~CompiledKernels() = default;
 
 std::shared_ptr<const CompiledKernel> CompiledKernels::find(const ir::Kernel& kernel,
-                                                            const ir::Facts& facts) {
+                                                            const ir::Facts& facts,
+                                                            Numerics numerics) {
     const Lock lock(mutex_);
-    for (const auto& compiled : kernels_) {
+    auto& kernels = kernels_[std::size_t(numerics)];
+    for (const auto& compiled : kernels) {
         if (ir::holds(compiled->facts(), facts)) return compiled;
     }
-    kernels_.push_back(load_or_compile(kernel, facts, schedule::Numerics::Strict,
-                                       cpu::chosen_simd(), DiskCache::of_process()));
-    return kernels_.back();
+    kernels.push_back(
+        load_or_compile(kernel, facts, numerics, cpu::chosen_simd(), DiskCache::of_process()));
+    return kernels.back();
 }
 
 std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId compute,
@@ -191,7 +193,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
         if (!options.are_held) std::ranges::for_each(operands, require_memory);
         return launch_spread(source, compute, operands, arguments, options);
     }
-    LaunchKey key(source, compute, options.placement.device, options.pedantic);
+    LaunchKey key(source, compute, options.placement.device, options.pedantic, options.numerics);
     LaunchList<const Tensor*> pointers;
     for (const Tensor& operand : operands) {
         if (!options.are_held) require_memory(operand);
@@ -232,6 +234,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
     std::vector<OperandInfo> infos;
     for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
     launch.compute = compute;
+    launch.numerics = options.numerics;
     launch.prepared = prepare(source, compute, infos, arguments, options);
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
     launch.shapes = bound_shapes(source, *launch.prepared, infos);

@@ -8,6 +8,7 @@
 
 #include "quern/frontend/placement.h"
 #include "quern/lang/parse.h"
+#include "quern/numerics.h"
 #include "quern/runtime/compiled.h"
 #include "quern/semantics/request.h"
 #include "quern/tensor.h"
@@ -38,6 +39,9 @@ struct LaunchOptions {
 
     /// Refuse what is otherwise accepted with a warning (E0303, E0412).
     bool pedantic = false;
+
+    /// How compiled code rounds.
+    Numerics numerics = Numerics::Strict;
 
     /// Unary kernel functions applied to the result in the same launch: `|> sqrt()`.
     std::vector<semantics::Piped> then;

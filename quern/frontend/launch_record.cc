@@ -54,10 +54,10 @@ Records& records() {
 }  // namespace
 
 LaunchKey::LaunchKey(const lang::Source& source, lang::NodeId compute, const Device& device,
-                     bool pedantic) {
+                     bool pedantic, Numerics numerics) {
     add(source.serial);
-    add(std::uint64_t(compute) << 32 | std::uint64_t(interpreter_threads()) << 1 |
-        std::uint64_t(pedantic));
+    add(std::uint64_t(compute) << 32 | std::uint64_t(interpreter_threads()));
+    add(std::uint64_t(numerics) << 1 | std::uint64_t(pedantic));
     add(device.id());
 }
 

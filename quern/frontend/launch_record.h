@@ -24,8 +24,8 @@ using LaunchList = ShortVector<T, 96>;
 /// All that decides a launch but elements and addresses, as words.
 class LaunchKey {
 public:
-    LaunchKey(const lang::Source& source, lang::NodeId compute, const Device& device,
-              bool pedantic);
+    LaunchKey(const lang::Source& source, lang::NodeId compute, const Device& device, bool pedantic,
+              Numerics numerics);
 
     void add(const Tensor& operand);
     void add(std::string_view name, const Number& argument);

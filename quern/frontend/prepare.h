@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,11 +24,13 @@ public:
     ~CompiledKernels();
 
     /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
-    std::shared_ptr<const CompiledKernel> find(const ir::Kernel& kernel, const ir::Facts& facts);
+    std::shared_ptr<const CompiledKernel> find(const ir::Kernel& kernel, const ir::Facts& facts,
+                                               Numerics numerics);
 
 private:
     Mutex mutex_;
-    std::vector<std::shared_ptr<const CompiledKernel>> kernels_;
+    /// One list for each mode.
+    std::array<std::vector<std::shared_ptr<const CompiledKernel>>, 3> kernels_;
 };
 
 /// A Compute node made ready for operands of given dtypes and ranks.
@@ -41,6 +44,7 @@ struct Prepared {
 struct BoundLaunch {
     std::shared_ptr<const Prepared> prepared;
     lang::NodeId compute = -1;
+    Numerics numerics = Numerics::Strict;
     std::vector<Shape> shapes;
     semantics::Binding binding;
 

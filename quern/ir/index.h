@@ -132,7 +132,7 @@ std::optional<std::int64_t> evaluate(const Kernel& kernel, ExprId id,
                                      const Environment& environment, Fault* why = nullptr);
 
 /// The expression with each node for which `replacement` gives another one replaced by that, as it
-/// stands.
+/// stands; for those that stay it gives kNoExpr.
 ExprId rewrite(Kernel& kernel, ExprId id, const std::function<ExprId(ExprId)>& replacement);
 
 /// The expression with each use of a symbol replaced.

@@ -17,6 +17,9 @@ BlockId Builder::new_block() {
 }
 
 ValueId Builder::append(Inst inst) {
+    const bool is_arithmetic =
+        inst.op == Op::Add || inst.op == Op::Sub || inst.op == Op::Mul || inst.op == Op::Div;
+    inst.is_relaxed = is_relaxed_ && is_arithmetic && is_floating(inst.type.dtype);
     const auto id = ValueId(function_.insts.size());
     function_.insts.push_back(inst);
     function_.blocks[open_.back()].push_back(id);
@@ -155,6 +158,15 @@ void Builder::store(BufferId buffer, ValueId offset, ValueId value, ValueId mask
             .a = offset,
             .b = value,
             .c = mask});
+}
+
+void Builder::stream(BufferId buffer, ValueId offset, ValueId value) {
+    append({.op = Op::Store,
+            .is_streamed = true,
+            .type = type(value),
+            .buffer = buffer,
+            .a = offset,
+            .b = value});
 }
 
 void Builder::scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask) {

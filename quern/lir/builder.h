@@ -14,6 +14,9 @@ class Builder {
 public:
     explicit Builder(std::string name);
 
+    /// Whether the arithmetic of floats that follows is relaxed.
+    void set_relaxed(bool is_relaxed) { is_relaxed_ = is_relaxed; }
+
     Function take() { return std::move(function_); }
     Type type(ValueId id) const { return function_[id].type; }
 
@@ -47,6 +50,9 @@ public:
     ValueId load(BufferId buffer, ValueId offset, std::uint16_t lanes, ValueId mask = kNone);
     ValueId gather(BufferId buffer, ValueId offsets, ValueId mask = kNone);
     void store(BufferId buffer, ValueId offset, ValueId value, ValueId mask = kNone);
+
+    /// Of lanes, past the caches: see Inst::is_streamed.
+    void stream(BufferId buffer, ValueId offset, ValueId value);
     void scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask = kNone);
     void alloc(BufferId buffer, ValueId elements);
 
@@ -72,6 +78,7 @@ private:
     void match(ValueId& a, ValueId& b);
 
     Function function_;
+    bool is_relaxed_ = false;
     std::vector<BlockId> open_;
     std::vector<ValueId> owners_;
 };

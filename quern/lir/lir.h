@@ -70,6 +70,13 @@ struct Type {
 struct Inst {
     Op op = Op::Constant;
     Op fold = Op::Add;
+
+    /// Of a Store of lanes: past the caches. Its address is a multiple of the vector's bytes, or of
+    /// 64 if those are more.
+    bool is_streamed = false;
+
+    /// Of floats: may be fused, taken in another order, divided by as a product with 1 / b.
+    bool is_relaxed = false;
     Type type;
     BufferId buffer = 0;
     ValueId a = kNone;

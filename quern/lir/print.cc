@@ -58,6 +58,8 @@ private:
         const Inst& inst = f_[id];
         const std::string indent(std::size_t(depth) * 4, ' ');
         out_ += fmt::format("{}%{} = {}", indent, std::uint32_t(id), to_string(inst.op));
+        if (inst.is_relaxed) out_ += " relaxed";
+        if (inst.is_streamed) out_ += " streamed";
         if (inst.op == Op::Fold) out_ += fmt::format(" {}", to_string(inst.fold));
         out_ += ' ' + to_string(inst.type);
         if (class_of(inst.op) == OpClass::Memory) out_ += fmt::format(" @{}", inst.buffer);

@@ -165,6 +165,9 @@ private:
             check(id, buffer.is_written, "a buffer that is written");
             check(id, type(i.b) == i.type, "a value of the type stored");
         }
+        if (i.is_streamed) {
+            check(id, i.op == Op::Store && i.type.lanes > 1 && !has_mask, "a store of all lanes");
+        }
         if (has_mask) {
             check(id, type(i.c) == Type{DType::Bool, i.type.lanes}, "a bool for each lane");
         }

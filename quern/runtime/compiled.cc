@@ -106,13 +106,11 @@ public:
         environment_.scalars = integers_;
     }
 
-    ReadyLaunch run(std::span<const void* const> entries) const {
+    ReadyLaunch run() const {
         ReadyLaunch launch;
-        for (std::size_t i = 0; i < image_.stages.size(); ++i) {
-            const KernelImage::Stage& stage = image_.stages[i];
+        for (const KernelImage::Stage& stage : image_.stages) {
             const Grid grid = grid_of(stage);
             ReadyLaunch::Stage& ready = launch.stages.emplace_back();
-            ready.entry = entries[i];
             for (const lir::Parameter& p : stage.parameters) ready.words.push_back(word(p, grid));
             ready.points = grid.points;
             ready.threads = grid.is_worth_threads ? threads_ : 1;
@@ -242,10 +240,9 @@ struct Lengths {
 
 }  // namespace
 
-std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
-                               schedule::Numerics numerics, cpu::Simd simd) {
+std::vector<std::byte> compile(const cpu::CompileRequest& request) {
     cpu::CompileResult result;
-    cpu::compiler()({kernel, facts, numerics, simd}, result);
+    cpu::compiler()(request, result);
     if (!result.refusal.empty()) {
         raise(Refusal(result.refusal));
     }
@@ -253,6 +250,14 @@ std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
         raise(DeviceError("[cpu] LLVM: " + result.error + "; please report"));
     }
     return std::move(result.image);
+}
+
+ReadyLaunch ready_launch(const KernelImage& image, std::span<const DType> dtypes,
+                         std::span<const std::int64_t> dims,
+                         std::span<const interpret::ScalarValue> scalars,
+                         std::span<const interpret::View> operands, const interpret::View& output,
+                         int threads) {
+    return Preparation(image, dtypes, dims, scalars, operands, output, threads).run();
 }
 
 CompiledKernel::CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
@@ -291,7 +296,9 @@ ReadyLaunch CompiledKernel::ready(std::span<const std::int64_t> dims,
                                   std::span<const interpret::ScalarValue> scalars,
                                   std::span<const interpret::View> operands,
                                   const interpret::View& output, int threads) const {
-    return Preparation(image_, scalars_, dims, scalars, operands, output, threads).run(entries_);
+    ReadyLaunch launch = ready_launch(image_, scalars_, dims, scalars, operands, output, threads);
+    for (std::size_t i = 0; i < entries_.size(); ++i) launch.stages[i].entry = entries_[i];
+    return launch;
 }
 
 bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addresses,

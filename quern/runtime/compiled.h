@@ -31,10 +31,8 @@ private:
     std::string reason_;
 };
 
-/// The machine code of a kernel for launches of which `facts` hold, as KernelImage's bytes. Throws
-/// Refusal.
-std::vector<std::byte> compile(const ir::Kernel& kernel, const ir::Facts& facts,
-                               schedule::Numerics numerics, cpu::Simd simd);
+/// The machine code of a kernel as KernelImage's bytes. Throws Refusal.
+std::vector<std::byte> compile(const cpu::CompileRequest& request);
 
 /// Called with the part of some work that is done.
 using Progress = std::function<void(double)>;
@@ -54,15 +52,24 @@ struct ReadyLaunch {
     std::size_t local = 0;
 };
 
+/// Works out a launch of an image's code on up to `threads` threads (0: one for each core): all but
+/// the addresses of its functions. `scalars` are of the dtypes given; addresses in the views do not
+/// matter.
+ReadyLaunch ready_launch(const KernelImage& image, std::span<const DType> dtypes,
+                         std::span<const std::int64_t> dims,
+                         std::span<const interpret::ScalarValue> scalars,
+                         std::span<const interpret::View> operands, const interpret::View& output,
+                         int threads);
+
 /// A kernel as machine code for launches of which `facts` hold. Immutable; thread-safe.
 class CompiledKernel {
 public:
     /// Throws DeviceError if `image` is damaged or that of another kernel.
     CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts,
                    std::span<const std::byte> image);
-    CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts, schedule::Numerics numerics,
+    CompiledKernel(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
                    cpu::Simd simd)
-        : CompiledKernel(kernel, facts, compile(kernel, facts, numerics, simd)) {}
+        : CompiledKernel(kernel, facts, compile({kernel, facts, numerics, simd})) {}
     ~CompiledKernel();
     CompiledKernel(const CompiledKernel&) = delete;
     CompiledKernel& operator=(const CompiledKernel&) = delete;
@@ -72,8 +79,7 @@ public:
     /// How the loops are run: schedule::to_string.
     const std::string& schedule() const { return image_.schedule; }
 
-    /// Works out a launch on up to `threads` threads (0: one for each core). Addresses in the views
-    /// do not matter.
+    /// As ready_launch.
     ReadyLaunch ready(std::span<const std::int64_t> dims,
                       std::span<const interpret::ScalarValue> scalars,
                       std::span<const interpret::View> operands, const interpret::View& output,

@@ -14,7 +14,7 @@
 namespace quern::cpu {
 namespace {
 
-constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512"};
+constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512", "neon"};
 
 std::string find_plugin() {
     namespace fs = std::filesystem;
@@ -37,7 +37,9 @@ std::string find_plugin() {
 const char* to_string(Simd simd) { return kNames[static_cast<int>(simd)]; }
 
 bool has(Simd simd) {
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+    return simd == Simd::Neon;
+#elif defined(__x86_64__)
     switch (simd) {
         case Simd::Scalar:
         case Simd::Sse41:
@@ -49,25 +51,29 @@ bool has(Simd simd) {
             return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                    __builtin_cpu_supports("avx512vl");
+        case Simd::Neon:
+            return false;
     }
-#endif
-    (void)simd;
     return false;
+#else
+    static_cast<void>(simd);
+    return false;
+#endif
 }
 
 Simd chosen_simd() {
     const char* name = std::getenv("QUERN_CPU");
-    Simd highest = Simd::Scalar;
+    Simd highest = kSimdLevels[0];
+    std::string names;
     for (const Simd simd : kSimdLevels) {
         if (has(simd)) highest = simd;
+        names += (names.empty() ? "" : ", ") + std::string(to_string(simd));
         if (!name || std::string_view(name) != to_string(simd)) continue;
         if (has(simd)) return simd;
         raise(ValueError(std::string("[cpu] QUERN_CPU: this processor does not have ") + name));
     }
     if (name && *name) {
-        raise(ValueError(std::string("[cpu] QUERN_CPU: expected scalar, sse4.1, avx2 or avx512, "
-                                     "got '") +
-                         name + "'"));
+        raise(ValueError("[cpu] QUERN_CPU: expected one of " + names + ", got '" + name + "'"));
     }
     return highest;
 }

@@ -14,12 +14,18 @@
 
 namespace quern::cpu {
 
-/// The instructions that code may use. All need SSE4.2; `Scalar` does one element at a time.
-enum class Simd : std::uint8_t { Scalar, Sse41, Avx2, Avx512 };
+/// The instructions that code may use. Those of x86-64 need SSE4.2; `Scalar` does one element at a
+/// time. `Neon` is that of every aarch64.
+enum class Simd : std::uint8_t { Scalar, Sse41, Avx2, Avx512, Neon };
 
+/// Those of this architecture, the least first.
+#if defined(__aarch64__)
+inline constexpr Simd kSimdLevels[] = {Simd::Neon};
+#else
 inline constexpr Simd kSimdLevels[] = {Simd::Scalar, Simd::Sse41, Simd::Avx2, Simd::Avx512};
+#endif
 
-/// "scalar", "sse4.1", "avx2", "avx512": what QUERN_CPU may say.
+/// "scalar", "sse4.1", "avx2", "avx512", "neon": what QUERN_CPU may say.
 const char* to_string(Simd simd);
 
 /// True if this processor has the instructions.
@@ -34,8 +40,11 @@ struct CompileRequest {
 
     /// What the code may assume of a launch.
     const ir::Facts& facts;
-    schedule::Numerics numerics = schedule::Numerics::Strict;
+    Numerics numerics = Numerics::Strict;
     Simd simd = Simd::Scalar;
+
+    /// Of the loops of schedule::prepare's kernel. None: the default schedule.
+    const schedule::Tiling* tiling = nullptr;
 };
 
 struct CompileResult {

@@ -60,7 +60,7 @@ bool is_logical_cpu(std::string_view id) {
     raise(DeviceError(std::move(message)));
 }
 
-bool has_cpu() { return cpu::has(cpu::Simd::Scalar) && !cpu::plugin_path().empty(); }
+bool has_cpu() { return cpu::has(cpu::kSimdLevels[0]) && !cpu::plugin_path().empty(); }
 
 std::string resolve(std::string_view id, std::string_view origin = {}) {
     if (id == "auto") return std::string(has_cpu() ? kCpu : kInterpreter);

@@ -34,7 +34,7 @@ std::shared_ptr<const CompiledKernel> made_from(const ir::Kernel& kernel, const 
 
 }  // namespace
 
-std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, schedule::Numerics numerics,
+std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
                       cpu::Simd simd) {
     fmt::memory_buffer key;
     auto out = std::back_inserter(key);
@@ -52,9 +52,8 @@ std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, schedule
 }
 
 std::shared_ptr<const CompiledKernel> load_or_compile(const ir::Kernel& kernel,
-                                                      const ir::Facts& facts,
-                                                      schedule::Numerics numerics, cpu::Simd simd,
-                                                      const DiskCache* cache) {
+                                                      const ir::Facts& facts, Numerics numerics,
+                                                      cpu::Simd simd, const DiskCache* cache) {
     std::string key;
     if (cache) {
         key = cache_key(kernel, facts, numerics, simd);
@@ -64,7 +63,7 @@ std::shared_ptr<const CompiledKernel> load_or_compile(const ir::Kernel& kernel,
             cache->refuse(key, why);
         }
     }
-    const std::vector<std::byte> image = compile(kernel, facts, numerics, simd);
+    const std::vector<std::byte> image = compile({kernel, facts, numerics, simd});
     auto made = std::make_shared<const CompiledKernel>(kernel, facts, image);
     if (cache) cache->write(key, image);
     return made;

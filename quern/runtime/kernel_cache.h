@@ -10,14 +10,13 @@ namespace quern {
 class DiskCache;
 
 /// Everything that decides the code of a kernel: what is kept under it is that code.
-std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, schedule::Numerics numerics,
+std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
                       cpu::Simd simd);
 
 /// The kernel for launches of which `facts` hold: from `cache`, or compiled now and kept there; no
 /// cache if it is null. Throws DeviceError. Thread-safe.
 std::shared_ptr<const CompiledKernel> load_or_compile(const ir::Kernel& kernel,
-                                                      const ir::Facts& facts,
-                                                      schedule::Numerics numerics, cpu::Simd simd,
-                                                      const DiskCache* cache);
+                                                      const ir::Facts& facts, Numerics numerics,
+                                                      cpu::Simd simd, const DiskCache* cache);
 
 }  // namespace quern

@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+#if defined(__aarch64__)
+constexpr auto kProcessor = EM_AARCH64;
+#else
+constexpr auto kProcessor = EM_X86_64;
+#endif
+
 [[noreturn]] void refuse(const std::string& what) {
     raise(DeviceError("[machine_code] expected an object that the compiler made, got " + what));
 }
@@ -27,7 +33,7 @@ public:
             header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_type != ET_REL) {
             refuse("something else");
         }
-        if (header_.e_machine != EM_X86_64) refuse("one for another processor");
+        if (header_.e_machine != kProcessor) refuse("one for another processor");
         if (header_.e_shentsize != sizeof(Elf64_Shdr)) refuse("sections of another size");
         for (std::size_t i = 0; i < header_.e_shnum; ++i) {
             sections_.push_back(read<Elf64_Shdr>(header_.e_shoff + i * sizeof(Elf64_Shdr)));
@@ -119,21 +125,62 @@ public:
                 refuse("a relocation outside its section");
             }
             const std::size_t place = layout_.begin[table.sh_info] + r.r_offset;
-            const auto type = ELF64_R_TYPE(r.r_info);
-            if (type != R_X86_64_PC32 && type != R_X86_64_PLT32) {
-                refuse("a relocation of kind " + std::to_string(type));
-            }
             // Where it is and what it names are less than 2^31: sums of three such numbers are
             // exact.
             if (!fits(r.r_addend)) refuse("a distance that does not fit");
-            const std::int64_t value = symbol + r.r_addend - std::int64_t(place);
-            if (!fits(value)) refuse("a distance that does not fit");
-            const auto narrow = static_cast<std::int32_t>(value);
-            std::memcpy(memory_ + place, &narrow, sizeof(narrow));
+            std::uint32_t word = 0;
+            std::memcpy(&word, memory_ + place, sizeof(word));
+            word = patched(ELF64_R_TYPE(r.r_info), word, symbol + r.r_addend, std::int64_t(place));
+            std::memcpy(memory_ + place, &word, sizeof(word));
         }
     }
 
 private:
+#if defined(__aarch64__)
+    /// The instruction at `place` with the address `target`: its page for ADRP, and what is behind
+    /// the page's begin for ADD and for loads and stores, which count in elements.
+    static std::uint32_t patched(std::uint64_t type, std::uint32_t instruction, std::int64_t target,
+                                 std::int64_t place) {
+        constexpr std::int64_t kAddressPage = 4096;
+        const auto low = [&](int element_log2) {
+            const std::uint32_t offset = std::uint32_t(target) & (kAddressPage - 1);
+            constexpr std::uint32_t kField = 0xfffu << 10;
+            return (instruction & ~kField) | (offset >> element_log2) << 10;
+        };
+        switch (type) {
+            case R_AARCH64_ADR_PREL_PG_HI21: {
+                const std::int64_t pages = (target >> 12) - (place >> 12);
+                constexpr std::uint32_t kField = 3u << 29 | 0x7ffffu << 5;
+                return (instruction & ~kField) | (std::uint32_t(pages) & 3u) << 29 |
+                       (std::uint32_t(pages >> 2) & 0x7ffffu) << 5;
+            }
+            case R_AARCH64_ADD_ABS_LO12_NC:
+            case R_AARCH64_LDST8_ABS_LO12_NC:
+                return low(0);
+            case R_AARCH64_LDST16_ABS_LO12_NC:
+                return low(1);
+            case R_AARCH64_LDST32_ABS_LO12_NC:
+                return low(2);
+            case R_AARCH64_LDST64_ABS_LO12_NC:
+                return low(3);
+            case R_AARCH64_LDST128_ABS_LO12_NC:
+                return low(4);
+            default:
+                refuse("a relocation of kind " + std::to_string(type));
+        }
+    }
+#else
+    /// The distance from `place` to `target`.
+    static std::uint32_t patched(std::uint64_t type, std::uint32_t /*before*/, std::int64_t target,
+                                 std::int64_t place) {
+        if (type != R_X86_64_PC32 && type != R_X86_64_PLT32) {
+            refuse("a relocation of kind " + std::to_string(type));
+        }
+        if (!fits(target - place)) refuse("a distance that does not fit");
+        return static_cast<std::uint32_t>(target - place);
+    }
+#endif
+
     std::int64_t address_of(const Elf64_Shdr& symbols, std::uint64_t index) const {
         if (index >= symbols.sh_size / sizeof(Elf64_Sym)) refuse("a symbol that is not there");
         const auto s = object_.read<Elf64_Sym>(symbols.sh_offset + index * sizeof(Elf64_Sym));
@@ -190,6 +237,9 @@ std::shared_ptr<const MachineCode> MachineCode::load(std::span<const std::byte> 
                 layout.begin[symbol.st_shndx] + symbol.st_value;
         }
     }
+    // Some processors read instructions past what was just written.
+    auto* const begin = reinterpret_cast<char*>(code->memory_);
+    __builtin___clear_cache(begin, begin + code->size_);
     if (::mprotect(memory, code->size_, PROT_READ | PROT_EXEC) != 0) {
         raise(DeviceError("[machine_code] mprotect: the system does not let code run"));
     }

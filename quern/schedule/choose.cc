@@ -27,6 +27,9 @@ constexpr double kLoop = 2;       // a branch and a counter
 // (attention's tiles run a quarter slower with eight).
 constexpr int kCopies = 8, kShort = 4;
 
+// As AVX-512 has them, and from how many iterations on a second copy is worth its code.
+constexpr int kManyRegisters = 32, kLongLoop = 256;
+
 class Chooser {
 public:
     Chooser(ir::Kernel& kernel, const ir::Facts& facts, const Target& target, Tiling& tiling)
@@ -44,25 +47,21 @@ public:
             tiling_.splits.push_back({loop, Level::Vector, std::uint16_t(lanes_)});
         }
         for (const Stmt& s : k_.body) {
-            if (s.kind == StmtKind::For && s.parallel) grid(s);
+            if (s.kind != StmtKind::For || !s.parallel) continue;
+            for (const Stmt* loop : grid_nest(k_, s)) {
+                tiling_.splits.push_back({loop->symbol, Level::Grid, 1});
+            }
         }
-        if (tiling_.numerics == Numerics::Strict) {
+        if (tiling_.numerics != Numerics::Reproducible) {
             for (const Stmt& s : k_.body) {
                 std::vector<const Stmt*> nest;
                 unroll(s, nest);
-                unroll_sums(s);
+                unroll_chains(s);
             }
         }
     }
 
 private:
-    void grid(const Stmt& s) {
-        tiling_.splits.push_back({s.symbol, Level::Grid, 1});
-        if (s.body.size() == 1 && s.body[0].kind == StmtKind::For && s.body[0].parallel) {
-            grid(s.body[0]);
-        }
-    }
-
     double trips(const Stmt& loop) {
         const ir::Range range = ir::range_of(
             k_, ir::simplify(k_, k_.binary(ir::BinaryOp::Sub, loop.end, loop.value), ranges_),
@@ -199,8 +198,8 @@ private:
             if (most && loads > 0) {
                 const int sums = registers_ / 2, vectors = sums >= 8 ? 2 : 1;
                 const int copies = std::min(sums / vectors, most->parallel ? kCopies : kShort);
-                tiling_.splits.push_back({most->symbol, Level::Unroll, std::uint16_t(copies)});
-                tiling_.splits.push_back({s.symbol, Level::Unroll, std::uint16_t(vectors)});
+                unrolled(most->symbol, copies);
+                unrolled(s.symbol, vectors);
             }
         } else if (s.body.size() == 1) {
             unroll(s.body[0], nest);
@@ -210,20 +209,31 @@ private:
         nest.pop_back();
     }
 
+    void unrolled(ir::SymbolId loop, int copies) {
+        if (copies > 1) tiling_.splits.push_back({loop, Level::Unroll, std::uint16_t(copies)});
+    }
+
     /// Sums in lanes wait for the sum before: several of them take turns.
-    void unroll_sums(const Stmt& s) {
+    void unroll_chains(const Stmt& s, bool is_copied = false) {
         const bool has_loops = std::any_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
             return inner.kind == StmtKind::For;
         });
-        if (!s.reduces.empty() && !has_loops && tiling_.factor(s.symbol, Level::Vector) > 1) {
+        is_copied |= tiling_.has(s.symbol, Level::Unroll);
+        if (!s.reduces.empty() && !has_loops && !is_copied &&
+            tiling_.factor(s.symbol, Level::Vector) > 1) {
             const bool is_short = cost(s.body, s.symbol) < kFunction;
             const int copies = std::min(registers_ / 4, is_short ? kShort : 2);
-            if (copies > 1) {
-                tiling_.splits.push_back({s.symbol, Level::Unroll, std::uint16_t(copies)});
-            }
+            unrolled(s.symbol, copies);
+        }
+        // The operations of a function wait for each other; two of them take turns where registers
+        // hold the constants and both.
+        if (s.reduces.empty() && !has_loops && !is_copied && registers_ >= kManyRegisters &&
+            tiling_.factor(s.symbol, Level::Vector) > 1 && trips(s) >= kLongLoop &&
+            cost(s.body, s.symbol) >= kFunction) {
+            unrolled(s.symbol, 2);
         }
         for (const auto* block : {&s.body, &s.otherwise}) {
-            for (const Stmt& inner : *block) unroll_sums(inner);
+            for (const Stmt& inner : *block) unroll_chains(inner, is_copied);
         }
     }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 #include <set>
@@ -161,6 +163,38 @@ std::optional<std::int64_t> step_of(ir::Kernel& kernel, ExprId index, ir::Symbol
         }
     }
     return step;
+}
+
+std::int64_t divisor_of(ir::Kernel& kernel, const ir::Facts& facts, ExprId id) {
+    constexpr std::int64_t kMost = 128;
+    const auto part_of = [](std::int64_t number) {
+        const auto bits = std::uint64_t(number) | std::uint64_t(kMost);
+        return std::int64_t{1} << std::countr_zero(bits);
+    };
+    const ir::Affine form = ir::affine_of(kernel, id);
+    std::int64_t common = part_of(form.constant);
+    for (const ir::Term& term : form.terms) {
+        const ir::Expr& atom = kernel[term.atom];
+        const int log2 = atom.kind == ExprKind::Dim ? facts.dims[atom.a].divisible_log2 : 0;
+        common = std::min(common, std::min(kMost, part_of(term.coefficient) << log2));
+    }
+    return common;
+}
+
+std::vector<const Stmt*> grid_nest(const ir::Kernel& kernel, const Stmt& outermost) {
+    std::vector<const Stmt*> nest{&outermost};
+    const auto is_known = [&](ExprId bound) {
+        return !exists(bound) || std::none_of(nest.begin(), nest.end(), [&](const Stmt* loop) {
+            return ir::depends_on(kernel, bound, loop->symbol);
+        });
+    };
+    while (nest.back()->body.size() == 1) {
+        const Stmt& inner = nest.back()->body[0];
+        if (inner.kind != StmtKind::For || !inner.parallel) break;
+        if (!is_known(inner.value) || !is_known(inner.end) || !is_known(inner.step)) break;
+        nest.push_back(&inner);
+    }
+    return nest;
 }
 
 std::string why_not_independent(ir::Kernel& kernel, const Stmt& loop) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quern/ir/cir.h"
+#include "quern/ir/facts.h"
 
 // What the loops of a kernel allow.
 
@@ -13,6 +14,12 @@ namespace quern::schedule {
 /// How an index moves with a loop: index = step * variable + what the loop does not change. None if
 /// it is not so.
 std::optional<std::int64_t> step_of(ir::Kernel& kernel, ir::ExprId index, ir::SymbolId loop);
+
+/// The loops of a perfect nest of parallel ones whose bounds are known before it begins.
+std::vector<const ir::Stmt*> grid_nest(const ir::Kernel& kernel, const ir::Stmt& outermost);
+
+/// A power of two, at most 2^7, that divides an integer in every launch of which the facts hold.
+std::int64_t divisor_of(ir::Kernel& kernel, const ir::Facts& facts, ir::ExprId id);
 
 /// Why iterations of the loop may not run at the same time, or empty: no iteration reads or writes
 /// what another writes. `parallel` loops and those that only reduce are so by their meaning.

@@ -164,7 +164,7 @@ Bundle Lowerer::unary(const ir::Expr& e) {
         if (op == UnaryOp::Neg) return b_.unary(Op::Neg, v);
         if (op == UnaryOp::Abs) return b_.unary(Op::Abs, v);
         const ValueId x = is_narrow(operand) ? b_.cast(v, DType::Float32) : v;
-        const ValueId y = function(functions(), op, x);
+        const ValueId y = exactly([&](const FunctionPlace& f) { return function(f, op, x); });
         return b_.cast(y, operand);
     });
 }
@@ -192,9 +192,11 @@ ValueId Lowerer::arithmetic(BinaryOp op, ValueId a, ValueId b) {
             return as(is_max ? Op::Max : Op::Min);
         }
         case BinaryOp::Pow: {
-            if (!is_narrow(dtype)) return power(functions(), a, b);
-            return b_.cast(
-                power(functions(), b_.cast(a, DType::Float32), b_.cast(b, DType::Float32)), dtype);
+            const auto raised = [&](ValueId x, ValueId y) {
+                return exactly([&](const FunctionPlace& f) { return power(f, x, y); });
+            };
+            if (!is_narrow(dtype)) return raised(a, b);
+            return b_.cast(raised(b_.cast(a, DType::Float32), b_.cast(b, DType::Float32)), dtype);
         }
         case BinaryOp::And:
             return b_.binary(Op::And, a, b);

@@ -173,8 +173,7 @@ bool Lowerer::store_pair(const ir::Stmt& even, const ir::Stmt& odd) {
         };
         const ValueId offset = at(where.offset, copy);
         b_.store(even.buffer, offset, b_.shuffle(x, y, low), half(low));
-        b_.store(even.buffer, b_.add(offset, b_.integer(lanes)), b_.shuffle(x, y, high),
-                 half(high));
+        b_.store(even.buffer, behind, b_.shuffle(x, y, high), half(high));
     });
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"
 #include "quern/support/check.h"
 
@@ -12,25 +13,6 @@ using ir::StmtKind;
 using lir::Op;
 
 namespace {
-
-bool depends_on_any(const ir::Kernel& kernel, ExprId id, const std::vector<const Stmt*>& loops) {
-    return std::any_of(loops.begin(), loops.end(),
-                       [&](const Stmt* loop) { return ir::depends_on(kernel, id, loop->symbol); });
-}
-
-/// The loops of a perfect nest of parallel ones whose bounds are known before it begins.
-std::vector<const Stmt*> nest_of(const ir::Kernel& kernel, const Stmt& outermost) {
-    std::vector<const Stmt*> nest{&outermost};
-    while (nest.back()->body.size() == 1) {
-        const Stmt& inner = nest.back()->body[0];
-        if (inner.kind != StmtKind::For || !inner.parallel) break;
-        if (depends_on_any(kernel, inner.value, nest) || depends_on_any(kernel, inner.end, nest)) {
-            break;
-        }
-        nest.push_back(&inner);
-    }
-    return nest;
-}
 
 int depth_of_loops(const std::vector<Stmt>& block) {
     int deepest = 0;
@@ -51,6 +33,7 @@ lir::BufferId Lowerer::slot(ir::SymbolId symbol) {
 
 void Lowerer::open(const std::string& name) {
     b_ = lir::Builder(name);
+    b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);
     names_.clear();
     memo_.clear();
     memo_.emplace_back();
@@ -107,7 +90,11 @@ void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
 
 void Lowerer::grid_stage(const Stmt& outermost) {
     open(fmt::format("stage{}", plan_.stages.size()));
-    const std::vector<const Stmt*> nest = nest_of(k_, outermost);
+    std::vector<const Stmt*> nest;
+    for (const Stmt* loop : grid_nest(k_, outermost)) {
+        if (!plan_.tiling.has(loop->symbol, Level::Grid)) break;
+        nest.push_back(loop);
+    }
     std::vector<GridAxis> grid;
     std::vector<ValueId> counts, blocks, blocks_of_axis;
     for (std::size_t p = 0; p < nest.size(); ++p) {
@@ -176,7 +163,7 @@ void Lowerer::run() {
         serial.clear();
     };
     for (const Stmt& s : body) {
-        if (s.kind == StmtKind::For && s.parallel) {
+        if (s.kind == StmtKind::For && plan_.tiling.has(s.symbol, Level::Grid)) {
             flush();
             grid_stage(s);
         } else {

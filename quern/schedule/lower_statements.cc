@@ -28,24 +28,6 @@ void conjuncts(const ir::Kernel& kernel, ExprId id, std::vector<ExprId>& all) {
     }
 }
 
-Op fold_of(BinaryOp op, DType dtype) {
-    const bool is_bool = dtype == DType::Bool;
-    switch (op) {
-        case BinaryOp::Mul:
-            return Op::Mul;
-        case BinaryOp::Min:
-            return is_bool ? Op::And : Op::Min;
-        case BinaryOp::Max:
-            return is_bool ? Op::Or : Op::Max;
-        case BinaryOp::And:
-            return Op::And;
-        case BinaryOp::Or:
-            return Op::Or;
-        default:
-            return Op::Add;
-    }
-}
-
 }  // namespace
 
 void Lowerer::block(const std::vector<Stmt>& statements) {
@@ -113,34 +95,6 @@ void Lowerer::assign(ir::SymbolId symbol, const Bundle& value) {
         if (has_mask_) v = b_.select(mask_at(copy, lanes), v, b_.get(reg));
         b_.set(reg, v);
     });
-}
-
-void Lowerer::accumulate(const Stmt& s) {
-    const ir::Expr value = k_[s.value];
-    const DType dtype = k_.symbols[s.symbol].dtype;
-    const bool is_product = value.kind == ExprKind::Binary &&
-                            static_cast<BinaryOp>(value.op) == BinaryOp::Mul &&
-                            s.op == BinaryOp::Add && value.dtype == dtype &&
-                            (dtype == DType::Float32 || dtype == DType::Float64);
-    const Bundle registers = names_.at(s.symbol).bundle;
-    const auto present = [&] { return map(registers, [&](ValueId r) { return b_.get(r); }); };
-    if (is_product && fuses_) {
-        const Bundle a = expr(ExprId{value.a});
-        const Bundle b = expr(ExprId{value.b});
-        assign(s.symbol, map(a, b, present(),
-                             [&](ValueId x, ValueId y, ValueId sum) { return b_.fma(x, y, sum); }));
-        return;
-    }
-    const Bundle v = expr(s.value);
-    // An extremum looks whether its first operand is NaN: of a new element it may do so before the
-    // others are taken. Which of two equal zeros is taken depends on the order.
-    const bool swaps = (s.op == BinaryOp::Min || s.op == BinaryOp::Max) &&
-                       plan_.tiling.numerics == Numerics::Strict;
-    assign(s.symbol, map(present(), v, [&](ValueId sum, ValueId x) {
-               const std::uint16_t lanes = std::max(b_.type(sum).lanes, b_.type(x).lanes);
-               const ValueId a = b_.splat(sum, lanes), b = b_.splat(x, lanes);
-               return swaps ? arithmetic(s.op, b, a) : arithmetic(s.op, a, b);
-           }));
 }
 
 /// Takes value and index if value is better, or nothing was taken yet (a negative index).
@@ -281,9 +235,7 @@ ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
 }
 
 void Lowerer::loop(const Stmt& s) {
-    Axis axis = axis_of(s);
-    // Sums of copies inside of copies are not told apart.
-    if (!s.reduces.empty() && !unrolls_.empty()) axis.unroll = 1;
+    const Axis axis = axis_of(s);
     loops_.push_back({s.symbol, s.value, s.end, s.step});
     const auto body = [&] { block(s.body); };
     const ValueId count = trips(s, axis);
@@ -358,131 +310,15 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         const Scope scope(*this);
         const Bundle mask = mask_;
         const bool had_mask = has_mask_;
-        const ValueId rest = b_.sub(to, done);
+        const ValueId rest = b_.sub(to, trip);
         const ValueId in_range = b_.compare(Op::Less, b_.iota(std::uint16_t(axis.lanes)), rest);
         mask_ = masked(Bundle(in_range));
         has_mask_ = true;
-        pass(axis, done, 1, body);
+        pass(axis, trip, 1, body);
         mask_ = mask;
         has_mask_ = had_mask;
     }
-    b_.end_if();
-}
-
-/// Lane l adds up iterations l, l + lanes, ...: partial l of the tree. Unrolled, each copy has sums
-/// of its own.
-void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<void()>& body) {
-    const auto combined = [&](BinaryOp op, ValueId x, ValueId y) { return arithmetic(op, x, y); };
-    std::vector<Name> outer;
-    for (const ir::SymbolId symbol : s.reduces) {
-        const BinaryOp op = operator_of(s.body, symbol);
-        const ValueId start = expr(identity(k_, op, k_.symbols[symbol].dtype)).copies[0];
-        Name name;
-        name.kind = Name::Kind::Register;
-        if (axis.unroll > 1) unrolls_.push_back(axis.unroll);
-        name.bundle.axes = active_axes();
-        for_each_copy(name.bundle.axes, [&](const Copy&) {
-            name.bundle.copies.push_back(b_.reg(b_.splat(start, std::uint16_t(axis.lanes))));
-        });
-        if (axis.unroll > 1) unrolls_.pop_back();
-        outer.push_back(names_.at(symbol));
-        names_[symbol] = name;
-    }
-    passes(axis, b_.integer(0), trips(s, axis), body);
-    for (std::size_t i = 0; i < s.reduces.size(); ++i) {
-        const ir::SymbolId symbol = s.reduces[i];
-        const BinaryOp op = operator_of(s.body, symbol);
-        Bundle total;
-        total.axes = active_axes();
-        const std::vector<ValueId> registers = names_[symbol].bundle.copies;
-        const auto copies = std::size_t(axis.unroll);
-        for (std::size_t r = 0; r < registers.size(); r += copies) {
-            ValueId sum = b_.get(registers[r]);
-            for (std::size_t u = 1; u < copies; ++u) {
-                sum = combined(op, sum, b_.get(registers[r + u]));
-            }
-            total.copies.push_back(b_.fold(fold_of(op, k_.symbols[symbol].dtype), sum));
-        }
-        names_[symbol] = outer[i];
-        const Bundle before = map(outer[i].bundle, [&](ValueId r) { return b_.get(r); });
-        assign(symbol,
-               map(before, total, [&](ValueId x, ValueId y) { return combined(op, x, y); }));
-    }
-}
-
-/// Iteration k goes to partial k mod 16, which lie in memory.
-void Lowerer::tree_loop(const Stmt& s) {
-    constexpr std::int64_t kPartials = 16;
-    const Axis axis = axis_of(s);
-    struct Partial {
-        ir::SymbolId symbol;
-        BinaryOp op;
-        Name outer;
-        lir::BufferId buffer;
-        std::int64_t width;
-    };
-    std::vector<Partial> partials;
-    const auto each = [&](const Partial& p, ValueId k, const auto& use) {
-        std::int64_t number = 0;
-        for_each_copy(p.outer.bundle.axes, [&](const Copy& copy) {
-            const ValueId slot =
-                b_.add(b_.mul(k, b_.integer(p.width)), b_.integer(number++ * p.width * kPartials));
-            use(at(p.outer.bundle, copy), slot);
-        });
-    };
-    for (const ir::SymbolId symbol : s.reduces) {
-        Partial p{symbol, operator_of(s.body, symbol), names_.at(symbol), 0, 1};
-        const lir::Type type = b_.type(p.outer.bundle.copies[0]);
-        p.width = type.lanes;
-        p.buffer = b_.buffer(k_.symbols[symbol].name + ".tree", type.dtype, lir::Space::Lane, true);
-        b_.alloc(p.buffer,
-                 b_.integer(kPartials * p.width * std::int64_t(p.outer.bundle.copies.size())));
-        const ValueId start = expr(identity(k_, p.op, type.dtype)).copies[0];
-        const ValueId k = b_.begin_for(b_.integer(0), b_.integer(kPartials), 1);
-        each(p, k,
-             [&](ValueId, ValueId slot) { b_.store(p.buffer, slot, b_.splat(start, type.lanes)); });
-        b_.end_for();
-        partials.push_back(p);
-    }
-    std::vector<Bundle> kept;
-    for (const Partial& p : partials) {
-        kept.push_back(map(p.outer.bundle, [&](ValueId r) { return b_.get(r); }));
-    }
-    const ValueId trip = b_.begin_for(b_.integer(0), trips(s, axis), 1);
-    const ValueId k = b_.binary(Op::And, trip, b_.integer(kPartials - 1));
-    for (const Partial& p : partials) {
-        each(p, k, [&](ValueId reg, ValueId slot) {
-            b_.set(reg, b_.load(p.buffer, slot, b_.type(reg).lanes));
-        });
-    }
-    Axis one = axis;
-    one.unroll = 1;
-    pass(one, trip, 1, [&] { block(s.body); });
-    for (const Partial& p : partials) {
-        each(p, k, [&](ValueId reg, ValueId slot) { b_.store(p.buffer, slot, b_.get(reg)); });
-    }
     b_.end_for();
-    for (std::size_t i = 0; i < partials.size(); ++i) {
-        const Partial& p = partials[i];
-        for (std::int64_t half = kPartials / 2; half >= 1; half /= 2) {
-            const ValueId low = b_.begin_for(b_.integer(0), b_.integer(half), 1);
-            std::vector<ValueId> others;
-            each(p, b_.add(low, b_.integer(half)), [&](ValueId reg, ValueId slot) {
-                others.push_back(b_.load(p.buffer, slot, b_.type(reg).lanes));
-            });
-            std::size_t n = 0;
-            each(p, low, [&](ValueId reg, ValueId slot) {
-                const ValueId x = b_.load(p.buffer, slot, b_.type(reg).lanes);
-                b_.store(p.buffer, slot, arithmetic(p.op, x, others[n++]));
-            });
-            b_.end_for();
-        }
-        std::size_t n = 0;
-        each(p, b_.integer(0), [&](ValueId reg, ValueId slot) {
-            const ValueId total = b_.load(p.buffer, slot, b_.type(reg).lanes);
-            b_.set(reg, arithmetic(p.op, kept[i].copies[n++], total));
-        });
-    }
 }
 
 }  // namespace quern::schedule

@@ -42,7 +42,7 @@ public:
           k_(plan.kernel),
           facts_(facts),
           lanes_(target.lanes),
-          fuses_(target.has_fma && plan.tiling.numerics == Numerics::Strict),
+          fuses_(target.has_fma && plan.tiling.numerics != Numerics::Reproducible),
           has_scale_(target.has_scale) {}
 
     void run();
@@ -83,6 +83,7 @@ private:
     void declare(const ir::Stmt& s);
     void assign(ir::SymbolId symbol, const Bundle& value);
     void accumulate(const ir::Stmt& s);
+    void extreme_in_lanes(const ir::Stmt& s, ValueId seen);
     void arg_reduce(const ir::Stmt& s);
     void store(const ir::Stmt& s);
     bool store_pair(const ir::Stmt& even, const ir::Stmt& odd);
@@ -115,7 +116,9 @@ private:
     Bundle logical(const ir::Expr& e);
     Bundle select(const ir::Expr& e);
     ValueId arithmetic(ir::BinaryOp op, ValueId a, ValueId b);
-    FunctionPlace functions() { return {b_, fuses_, has_scale_}; }
+    /// A function of quern/math, whose operations are as written there in every mode.
+    template <class F>
+    ValueId exactly(F expand);
     Bundle divide(ir::BinaryOp op, const Bundle& a, const Bundle& b, lang::Span span);
     Bundle integer_powers(const Bundle& x, const Bundle& n, lang::Span span);
     ValueId number(double value, DType dtype);
@@ -176,6 +179,9 @@ private:
     /// 0.
     std::vector<std::array<std::unordered_map<std::uint32_t, Bundle>, 2>> memo_;
     std::vector<int> unrolls_;
+
+    /// Of an extremum that lanes reduce: a register that says in which lanes a NaN was.
+    std::unordered_map<ir::SymbolId, ValueId> nan_seen_;
     bool in_lanes_ = false;
     bool at_first_lane_ = false;
     ir::SymbolId lane_symbol_ = ir::kNone;
@@ -198,6 +204,14 @@ void Lowerer::for_each_copy(std::uint32_t axes, F f) const {
         copy[axis] = 0;
     };
     next(0);
+}
+
+template <class F>
+ValueId Lowerer::exactly(F expand) {
+    b_.set_relaxed(false);
+    const ValueId value = expand(FunctionPlace{b_, fuses_, has_scale_});
+    b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);
+    return value;
 }
 
 template <class F>

@@ -1,7 +1,7 @@
 #include "quern/schedule/plan.h"
 
-#include "quern/ir/index.h"
-#include "quern/schedule/loops.h"
+#include <utility>
+
 #include "quern/schedule/lowerer.h"
 #include "quern/schedule/passes.h"
 #include "quern/support/check.h"
@@ -9,24 +9,8 @@
 namespace quern::schedule {
 namespace {
 
-using ir::ExprKind;
 using ir::Stmt;
 using ir::StmtKind;
-
-/// Whether the points of every parallel nest are seen to use elements of their own.
-std::string why_not_apart(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
-    for (const Stmt& s : block) {
-        if (s.kind == StmtKind::For && s.parallel) {
-            ir::Kernel scratch = kernel;
-            if (std::string why = why_points_meet(scratch, s); !why.empty()) return why;
-            continue;
-        }
-        for (const auto* inner : {&s.body, &s.otherwise}) {
-            if (std::string why = why_not_apart(kernel, *inner); !why.empty()) return why;
-        }
-    }
-    return {};
-}
 
 void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, bool is_top,
                    Plan& plan) {
@@ -43,23 +27,9 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
 
 }  // namespace
 
-std::string legal(const ir::Kernel& kernel) {
-    bool reads_output = false;
-    for (const ir::Expr& e : kernel.exprs) {
-        const bool is_remainder =
-            e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Rem;
-        if (is_remainder && is_floating(e.dtype)) return "% of floats";
-        reads_output |= e.kind == ExprKind::Load && e.a == kernel.output();
-    }
-    // Points that only write may be seen to be apart while they run: see watch().
-    return reads_output ? why_not_apart(kernel, kernel.body) : std::string();
-}
-
-Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
-          const Observer& observer) {
-    Plan plan;
-    plan.kernel = kernel;
-    ir::Kernel& k = plan.kernel;
+ir::Kernel prepare(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+                   const Observer& observer) {
+    ir::Kernel k = kernel;
     const auto pass = [&](std::string_view name, auto apply) {
         apply();
         if (observer) observer(name, k);
@@ -73,7 +43,14 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, c
     pass("chunk_arg_reductions", [&] { chunk_arg_reductions(k); });
     pass("keep_tiles", [&] { keep_tiles(k, facts); });
     pass("mark_parallel", [&] { mark_parallel(k); });
-    plan.tiling = choose(k, facts, numerics, target);
+    return k;
+}
+
+Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Tiling tiling) {
+    Plan plan;
+    plan.kernel = std::move(prepared);
+    plan.tiling = std::move(tiling);
+    ir::Kernel& k = plan.kernel;
     collect_local(k, k.body, true, plan);
     Lowerer(plan, facts, target).run();
     std::uint32_t number = std::uint32_t(k.buffers.size());
@@ -87,6 +64,13 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, c
         QUERN_CHECK(broken.empty(), "a valid function: " + broken.front());
     }
     return plan;
+}
+
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+          const Target& target) {
+    ir::Kernel prepared = prepare(kernel, facts, numerics);
+    Tiling tiling = choose(prepared, facts, numerics, target);
+    return lower(std::move(prepared), facts, target, std::move(tiling));
 }
 
 }  // namespace quern::schedule

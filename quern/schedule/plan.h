@@ -74,15 +74,27 @@ struct Target {
 /// Why a CPU does not run a kernel, or empty.
 std::string legal(const ir::Kernel& kernel);
 
-/// The default schedule: one loop of each nest becomes lanes, chosen by the cost of the memory that
-/// it touches; the outermost parallel loops become the grid.
-Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target);
-
 /// Called after each pass, with its name and the kernel that it made.
 using Observer = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
 
-/// Lowers a kernel for launches of which `facts` hold.
-Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
-          const Observer& observer = {});
+/// Applies the passes on CIR: the result has the loops that a tiling is of.
+ir::Kernel prepare(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+                   const Observer& observer = {});
+
+/// Why a processor does not run a prepared kernel by a tiling, as "j: it assigns 's'", or empty.
+std::string legal(ir::Kernel& prepared, const Target& target, const Tiling& tiling);
+
+/// The default schedule: one loop of each nest becomes lanes, chosen by the cost of the memory that
+/// it touches; the outermost parallel loops become the grid.
+Tiling choose(ir::Kernel& prepared, const ir::Facts& facts, Numerics numerics,
+              const Target& target);
+
+/// Lowers a prepared kernel for launches of which `facts` hold.
+/// Requires: the tiling is legal.
+Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Tiling tiling);
+
+/// All of it, by the default schedule.
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+          const Target& target);
 
 }  // namespace quern::schedule

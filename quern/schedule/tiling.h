@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quern/ir/cir.h"
+#include "quern/numerics.h"
 
 // A schedule is a value: for each loop of a kernel, what does its iterations. It never changes what
 // a kernel means; `legal` says whether a device can run a kernel by it.
@@ -27,22 +28,22 @@ struct Split {
     bool operator==(const Split&) const = default;
 };
 
-/// docs/architecture.md, "Numerics". All round every operation as it is written.
-enum class Numerics : std::uint8_t {
-    Strict,        // sums may be taken in another order, and their products fused with them
-    Reproducible,  // the interpreter's reduction trees, products rounded
-};
-
 struct Tiling {
     Numerics numerics = Numerics::Strict;
     std::vector<Split> splits;
 
     bool operator==(const Tiling&) const = default;
-    int factor(ir::SymbolId loop, Level level) const {
+    /// None if the loop is not split on the level.
+    const Split* find(ir::SymbolId loop, Level level) const {
         for (const Split& split : splits) {
-            if (split.loop == loop && split.level == level) return split.factor;
+            if (split.loop == loop && split.level == level) return &split;
         }
-        return 1;
+        return nullptr;
+    }
+    bool has(ir::SymbolId loop, Level level) const { return find(loop, level) != nullptr; }
+    int factor(ir::SymbolId loop, Level level) const {
+        const Split* split = find(loop, level);
+        return split ? split->factor : 1;
     }
 };
 

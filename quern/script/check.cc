@@ -148,13 +148,14 @@ private:
 
     void config(NodeId id) {
         for (NodeId s = node(id).first; s >= 0; s = node(s).next) {
-            const NodeId name = child(s, 0);
-            if (text(name) != "compute_device") {
+            const NodeId name = child(s, 0), value = child(s, 1);
+            expression(value);
+            if (text(name) == "compute_device") {
+                device(value);
+            } else if (text(name) != "numerics") {
                 error(Code::E0440, name, fmt::format("unknown setting '{}'", text(name)))
-                    .help("the only setting is compute_device");
+                    .help("the settings are compute_device and numerics");
             }
-            expression(child(s, 1));
-            device(child(s, 1));
         }
     }
 

@@ -74,6 +74,9 @@ struct RunOptions {
     /// Where kernels run that name no device. It wins over `config { compute_device }`.
     std::optional<Device> device;
 
+    /// How kernels round. It wins over `config { numerics }`.
+    std::optional<Numerics> numerics;
+
     /// As in LaunchOptions.
     bool pedantic = false;
 

@@ -121,19 +121,31 @@ Interpreter::Flow Interpreter::execute(NodeId id) {
 
 void Interpreter::config(NodeId id) {
     for (NodeId setting = node(id).first; setting >= 0; setting = node(setting).next) {
+        const std::string name = text(child(setting, 0));
         const NodeId value_at = child(setting, 1);
         const Value value = evaluate(value_at);
-        const auto* device = value.as<std::string>();
-        if (device == nullptr) {
+        const auto* said = value.as<std::string>();
+        if (said == nullptr) {
             fail(Code::E0441, value_at,
-                 fmt::format("compute_device expects a string, got {}", describe(value)));
+                 fmt::format("{} expects a string, got {}", name, describe(value)));
         }
-        if (const auto message = absent_device(*device)) {
+        if (name == "numerics") {
+            const std::optional<Numerics> numerics = numerics_named(*said);
+            if (!numerics) {
+                fail(Code::E0441, value_at,
+                     fmt::format("numerics expects \"strict\", \"reproducible\" or \"fast\", got "
+                                 "\"{}\"",
+                                 *said));
+            }
+            if (!options_.numerics) set_default_numerics(*numerics);
+            continue;
+        }
+        if (const auto message = absent_device(*said)) {
             fail(Code::E0601, value_at, *message, {}, {device_list()});
         }
         if (options_.device) continue;
-        set_default_device(*device);
-        placement_.device = Device(*device);
+        set_default_device(*said);
+        placement_.device = Device(*said);
     }
 }
 

@@ -44,6 +44,7 @@ TEST(CommandUse, WrongUseEndsWithTwo) {
         {"run", script, "--in", "x=x.jpeg"},
         {"run", script, "--out", "y=y.txt"},
         {"run", script, "--arg", "eps=abc"},
+        {"run", script, "--numerics", "exact"},
         {"run", script, "--threads", "-1"},
         {"run", script, "--threads", "many"},
         {"explain", script, "--shape", "x=f32"},

@@ -27,8 +27,7 @@ void expect_same(const std::string& text, const Tensor& x) {
     const Case c(text, {x});
     const auto expected = c.interpreted();
     ASSERT_TRUE(expected.has_value());
-    for (const cpu::Simd simd : cpu::kSimdLevels) {
-        if (!cpu::has(simd)) continue;
+    for (const cpu::Simd simd : levels_here()) {
         for (const Numerics numerics : {Numerics::Reproducible, Numerics::Strict}) {
             const auto got = c.compiled(numerics, simd);
             ASSERT_TRUE(got.has_value());

@@ -11,11 +11,11 @@
 
 #include "quern/frontend/prepare.h"
 #include "quern/runtime/compiled.h"
+#include "tests/sanitized.h"
 
 namespace quern::cpu_test {
 
 using frontend::Arguments;
-using schedule::Numerics;
 
 /// Everything of one launch but the device.
 class Case {
@@ -104,6 +104,17 @@ public:
 
     bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
 
+    /// How code of an image is launched, on one thread.
+    ReadyLaunch ready(const KernelImage& image) const {
+        std::vector<DType> dtypes;
+        for (const ir::Scalar& scalar : kernel().scalars) dtypes.push_back(scalar.dtype);
+        Tensor result = output();
+        return ready_launch(image, dtypes, binding_.dims, scalars_, views_, view(result), 1);
+    }
+
+    /// Of the operands.
+    const std::vector<interpret::View>& views() const { return views_; }
+
     /// False if the launch fails.
     bool run(const CompiledKernel& kernel, Tensor& result, int threads) const {
         return kernel.run(binding_.dims, scalars_, views_, view(result), threads);
@@ -134,6 +145,17 @@ private:
     std::vector<interpret::View> views_;
     std::vector<interpret::ScalarValue> scalars_;
 };
+
+/// The levels that this processor has. A sanitizer sees nothing of the code that is made, so under
+/// one the least and the best say what there is to say of its making.
+inline std::vector<cpu::Simd> levels_here() {
+    std::vector<cpu::Simd> levels;
+    for (const cpu::Simd simd : cpu::kSimdLevels) {
+        if (cpu::has(simd)) levels.push_back(simd);
+    }
+    if (kSanitized && levels.size() > 2) levels = {levels.front(), levels.back()};
+    return levels;
+}
 
 /// Any NaN is as good as any other: IEEE 754 leaves their bits open.
 inline bool same_numbers(const Tensor& a, const Tensor& b) {

@@ -13,27 +13,36 @@
 
 namespace quern::cpu_test {
 
+/// Within `tolerance` of each other, relative to `scale`.
+inline void expect_near(const Tensor& got, const Tensor& expected, double tolerance, double scale) {
+    ASSERT_EQ(got.shape(), expected.shape());
+    const std::vector<double> x = got.values(), y = expected.values();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        if (std::isnan(x[i]) && std::isnan(y[i])) continue;
+        if (x[i] == y[i]) continue;
+        ASSERT_LE(std::abs(x[i] - y[i]), tolerance * std::max(scale, std::abs(y[i])))
+            << "element " << i;
+    }
+}
+
 /// Reproducible code gives the interpreter's numbers to the bit on every level; strict code within
-/// `tolerance` of them, relative to `scale`, since sums are taken in another order.
+/// `tolerance` of them, relative to `scale`, since sums are taken in another order; so does fast
+/// code, on the best level here.
 inline void expect_agreement(const Case& c, double tolerance = 1e-5, double scale = 1) {
     const std::optional<Tensor> expected = c.interpreted();
     ASSERT_TRUE(expected.has_value());
-    for (const cpu::Simd simd : cpu::kSimdLevels) {
-        if (!cpu::has(simd)) continue;
+    for (const cpu::Simd simd : levels_here()) {
         SCOPED_TRACE(cpu::to_string(simd));
         const auto exact = c.compiled(Numerics::Reproducible, simd);
         ASSERT_TRUE(exact.has_value());
         EXPECT_TRUE(same_numbers(*exact, *expected)) << to_string(*exact) << "\nexpected\n"
                                                      << to_string(*expected);
-        const auto strict = c.compiled(Numerics::Strict, simd);
-        ASSERT_TRUE(strict.has_value());
-        ASSERT_EQ(strict->shape(), expected->shape());
-        const std::vector<double> x = strict->values(), y = expected->values();
-        for (std::size_t i = 0; i < x.size(); ++i) {
-            if (std::isnan(x[i]) && std::isnan(y[i])) continue;
-            if (x[i] == y[i]) continue;
-            ASSERT_LE(std::abs(x[i] - y[i]), tolerance * std::max(scale, std::abs(y[i])))
-                << "element " << i;
+        for (const Numerics numerics : {Numerics::Strict, Numerics::Fast}) {
+            if (numerics == Numerics::Fast && simd != cpu::chosen_simd()) continue;
+            SCOPED_TRACE(to_string(numerics));
+            const auto close = c.compiled(numerics, simd);
+            ASSERT_TRUE(close.has_value());
+            expect_near(*close, *expected, tolerance, scale);
         }
     }
 }

@@ -42,6 +42,22 @@ TEST_F(Examples, ReductionsLongerThanAChunkAndThanManyChunks) {
     }
 }
 
+TEST_F(Examples, ExtremaOfRowsPropagateNanFromEveryPlace) {
+    for (const char* function : {"max", "min"}) {
+        const std::string text = std::string(R"(compute(x) {
+    @kernel custom
+    for b in 0..rows: out[b] = reduce()") +
+                                 function + ", x[b], axis=-1)\n}";
+        // Beyond four vectors, and beyond one.
+        for (const std::int64_t n : {23, 150}) {
+            Tensor x = uniform({n + 1, n}, std::uint64_t(n));
+            for (std::int64_t i = 0; i < n; ++i) x.data<float>()[i * n + i] = NAN;
+            expect_agreement(Case(text, {x}));
+            expect_agreement(Case(text, {x.to(DType::Float64)}));
+        }
+    }
+}
+
 TEST_F(Examples, RowSumsOfShortAndLongRows) {
     for (const Shape& shape :
          {Shape{1000, 3}, Shape{3, 1000}, Shape{2, 5000}, Shape{0, 4}, Shape{4, 0}}) {

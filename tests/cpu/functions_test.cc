@@ -79,8 +79,7 @@ TEST_F(Functions, HaveTheBitsOfTheirDefinitionOnEveryLevel) {
             const auto interpreted = c.interpreted();
             ASSERT_TRUE(interpreted.has_value());
             const Tensor plain = definition(name, x, false), fused = definition(name, x, true);
-            for (const cpu::Simd simd : cpu::kSimdLevels) {
-                if (!cpu::has(simd)) continue;
+            for (const cpu::Simd simd : levels_here()) {
                 SCOPED_TRACE(std::string(name) + " of " + std::string(to_string(dtype)) + ", " +
                              std::string(cpu::to_string(simd)));
                 const auto exact = c.compiled(Numerics::Reproducible, simd);
@@ -135,8 +134,7 @@ compute(x, y) {
                                  : pow(Float{float(a[i])}, Float{float(b[i])}).number);
         }
         const Tensor fused = Tensor::from(x.shape(), powers).to(dtype);
-        for (const cpu::Simd simd : cpu::kSimdLevels) {
-            if (!cpu::has(simd)) continue;
+        for (const cpu::Simd simd : levels_here()) {
             SCOPED_TRACE(cpu::to_string(simd));
             const auto exact = c.compiled(Numerics::Reproducible, simd);
             const auto strict = c.compiled(Numerics::Strict, simd);

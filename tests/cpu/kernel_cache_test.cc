@@ -38,8 +38,7 @@ TEST_F(KernelCache, GivesCodeThatComputesTheSame) {
     const TestFolder folder;
     const DiskCache cache(folder / "cache", 1 << 24);
     const Case c(kSoftmax, {numbers({5, 37})});
-    for (const cpu::Simd simd : cpu::kSimdLevels) {
-        if (!cpu::has(simd)) continue;
+    for (const cpu::Simd simd : levels_here()) {
         SCOPED_TRACE(cpu::to_string(simd));
         const auto first = c.compiled(*made(c, cache, simd));
         const auto second = c.compiled(*made(c, cache, simd));
@@ -56,11 +55,11 @@ TEST_F(KernelCache, CompilesAgainWhatIsOfNoUse) {
     const std::string key = cache_key(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Scalar);
     std::vector<Diagnostic> warnings;
     const auto before = set_warning_handler([&](const Diagnostic& d) { warnings.push_back(d); });
-    const auto image = compile(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Scalar);
+    const auto image = compile({c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Scalar});
     const Case other("compute(x) { @kernel elementwise\n for i in 0..len: out[i] = x[i] }",
                      {numbers({7})});
     const auto foreign =
-        compile(other.kernel(), other.facts(), Numerics::Strict, cpu::Simd::Scalar);
+        compile({other.kernel(), other.facts(), Numerics::Strict, cpu::Simd::Scalar});
     KernelImage broken = image_from(image);
     broken.object.resize(broken.object.size() / 2);
     KernelImage renamed = image_from(image);

@@ -15,18 +15,18 @@ namespace quern::cpu_test {
 inline std::string first_wrong_pass(const Case& c, Numerics numerics) {
     const std::optional<Tensor> expected = c.interpreted();
     std::string wrong;
-    schedule::plan(c.kernel(), c.facts(), numerics, {},
-                   [&](std::string_view pass, const ir::Kernel& kernel) {
-                       if (!wrong.empty()) return;
-                       if (const auto broken = ir::verify(kernel); !broken.empty()) {
-                           wrong = std::string(pass) + ": " + broken.front();
-                           return;
-                       }
-                       const std::optional<Tensor> result = c.interpreted(kernel);
-                       const bool agrees = expected.has_value() == result.has_value() &&
-                                           (!expected || same_numbers(*result, *expected));
-                       if (!agrees) wrong = std::string(pass) + " changes the result";
-                   });
+    schedule::prepare(c.kernel(), c.facts(), numerics,
+                      [&](std::string_view pass, const ir::Kernel& kernel) {
+                          if (!wrong.empty()) return;
+                          if (const auto broken = ir::verify(kernel); !broken.empty()) {
+                              wrong = std::string(pass) + ": " + broken.front();
+                              return;
+                          }
+                          const std::optional<Tensor> result = c.interpreted(kernel);
+                          const bool agrees = expected.has_value() == result.has_value() &&
+                                              (!expected || same_numbers(*result, *expected));
+                          if (!agrees) wrong = std::string(pass) + " changes the result";
+                      });
     return wrong;
 }
 

@@ -40,6 +40,17 @@ TEST(Lir, AValidFunctionHasNoViolations) {
     EXPECT_EQ(verify(doubling().take()), std::vector<std::string>());
 }
 
+TEST(Lir, OnlyStoresOfAllLanesAreStreamed) {
+    Function f = doubling().take();
+    f.insts[5].is_streamed = true;
+    EXPECT_TRUE(verify(f).empty());
+    EXPECT_NE(print(f).find("%5 = store streamed float32x16 @1 %2 %4"), std::string::npos);
+    f.insts[5].is_streamed = false;
+    f.insts[3].is_streamed = true;
+    ASSERT_EQ(verify(f).size(), 1u);
+    EXPECT_NE(verify(f)[0].find("a store of all lanes"), std::string::npos);
+}
+
 TEST(Lir, AValueOfABlockIsNotSeenAfterIt) {
     Builder b("f");
     const ValueId i = b.begin_for(b.integer(0), b.integer(4), 1);

@@ -13,9 +13,9 @@ namespace {
 /// The arrays that hold what is checked, by name.
 std::vector<std::string> watched(const std::string& text, std::vector<Tensor> operands) {
     const cpu_test::Case c(text, std::move(operands));
-    const Plan made = plan(c.kernel(), c.facts(), Numerics::Strict, {});
+    const ir::Kernel made = prepare(c.kernel(), c.facts(), Numerics::Strict);
     std::vector<std::string> names;
-    for (const ir::Buffer& buffer : made.kernel.buffers) {
+    for (const ir::Buffer& buffer : made.buffers) {
         if (buffer.name.find('.') != std::string::npos) names.push_back(buffer.name);
     }
     return names;

@@ -19,6 +19,7 @@ struct RunArguments {
     /// `explain` only: operands of which only dtype and shape matter.
     std::vector<std::string> shape;
     std::string device;
+    std::string numerics;
     int threads = 0;
     bool pedantic = false;
     bool explain = false;

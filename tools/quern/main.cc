@@ -43,6 +43,10 @@ void add_inputs(CLI::App* command, RunArguments& arguments) {
     command->add_option("--device", arguments.device, "Where kernels run that name no device")
         ->type_name("")
         ->option_text("ID");
+    command->add_option("--numerics", arguments.numerics, "strict, reproducible or fast")
+        ->check(CLI::IsMember({"strict", "reproducible", "fast"}))
+        ->type_name("")
+        ->option_text("MODE");
     command->add_option("--threads", arguments.threads, "Threads of kernels; 0: one a core")
         ->check(CLI::NonNegativeNumber)
         ->type_name("")

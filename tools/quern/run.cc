@@ -109,6 +109,7 @@ script::RunOptions run_options(const RunArguments& arguments) {
         set_default_device(arguments.device);
         options.device = Device(arguments.device);
     }
+    options.numerics = numerics_named(arguments.numerics);
     return options;
 }
 

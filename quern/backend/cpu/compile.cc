@@ -14,12 +14,15 @@
 
 #include "quern/backend/cpu/emit.h"
 #include "quern/backend/cpu/image_of.h"
+#include "quern/backend/cpu/target.h"
 #include "quern/runtime/cpu_plugin.h"
 
 namespace quern::cpu {
 namespace {
 
-constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
+const char* triple(Simd simd) {
+    return simd == Simd::Neon ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
+}
 
 /// Registers become values, what is computed twice is computed once, what a loop does not change
 /// leaves it.
@@ -36,6 +39,8 @@ const char* processor(Simd simd) {
             return "x86-64-v3";
         case Simd::Avx512:
             return "x86-64-v4";
+        case Simd::Neon:
+            return "generic";
     }
     return "x86-64-v2";
 }
@@ -61,21 +66,6 @@ std::string taken(char* message) {
     return text;
 }
 
-/// Registers of 512, 256 and 128 bits hold a vector of 16 floats, half of one and a quarter.
-schedule::Target target_of(Simd simd) {
-    switch (simd) {
-        case Simd::Avx512:
-            return {.lanes = 16, .has_fma = true, .has_scale = true, .registers = 32};
-        case Simd::Avx2:
-            return {.lanes = 16, .has_fma = true, .registers = 8};
-        case Simd::Sse41:
-            return {.lanes = 16, .has_fma = false, .registers = 4};
-        case Simd::Scalar:
-            break;
-    }
-    return {.lanes = 1, .has_fma = false, .registers = 16};
-}
-
 std::string make_machine(Session& session, Simd simd) {
     static std::once_flag once;
     std::call_once(once, [] {
@@ -83,14 +73,18 @@ std::string make_machine(Session& session, Simd simd) {
         LLVMInitializeX86Target();
         LLVMInitializeX86TargetMC();
         LLVMInitializeX86AsmPrinter();
+        LLVMInitializeAArch64TargetInfo();
+        LLVMInitializeAArch64Target();
+        LLVMInitializeAArch64TargetMC();
+        LLVMInitializeAArch64AsmPrinter();
     });
     LLVMTargetRef target = nullptr;
     char* message = nullptr;
-    if (LLVMGetTargetFromTriple(kTriple, &target, &message)) return taken(message);
+    if (LLVMGetTargetFromTriple(triple(simd), &target, &message)) return taken(message);
     session.machine =
-        LLVMCreateTargetMachine(target, kTriple, processor(simd), "", LLVMCodeGenLevelDefault,
+        LLVMCreateTargetMachine(target, triple(simd), processor(simd), "", LLVMCodeGenLevelDefault,
                                 LLVMRelocPIC, LLVMCodeModelSmall);
-    LLVMSetTarget(session.module, kTriple);
+    LLVMSetTarget(session.module, triple(simd));
     const LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(session.machine);
     LLVMSetModuleDataLayout(session.module, layout);
     LLVMDisposeTargetData(layout);
@@ -145,8 +139,18 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     const auto start = std::chrono::steady_clock::now();
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
+    const schedule::Target target = target_of(request.simd);
+    ir::Kernel prepared = schedule::prepare(request.kernel, request.facts, request.numerics);
+    schedule::Tiling tiling;
+    if (request.tiling) {
+        tiling = *request.tiling;
+        result.refusal = schedule::legal(prepared, target, tiling);
+        if (!result.refusal.empty()) return;
+    } else {
+        tiling = schedule::choose(prepared, request.facts, request.numerics, target);
+    }
     const schedule::Plan plan =
-        schedule::plan(request.kernel, request.facts, request.numerics, target_of(request.simd));
+        schedule::lower(std::move(prepared), request.facts, target, std::move(tiling));
 
     Session session;
     result.error = make_machine(session, request.simd);

@@ -1,5 +1,6 @@
 #include "quern/backend/cpu/emit.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "quern/backend/cpu/convert.h"
@@ -17,6 +18,9 @@ using lir::ValueId;
 /// Arrays of lanes begin at multiples of it.
 constexpr std::uint64_t kAlignment = 64;
 
+constexpr LLVMFastMathFlags kRelaxed = LLVMFastMathAllowReassoc | LLVMFastMathNoSignedZeros |
+                                       LLVMFastMathAllowReciprocal | LLVMFastMathAllowContract;
+
 class Emitter {
 public:
     Emitter(LLVMModuleRef module, const lir::Function& function, Simd simd)
@@ -27,6 +31,7 @@ public:
           b_(LLVMCreateBuilderInContext(context_)),
           entry_(LLVMCreateBuilderInContext(context_)),
           convert_(module, b_, types_, simd >= Simd::Avx2),
+          is_x86_(simd != Simd::Neon),
           values_(f_.insts.size(), nullptr),
           buffers_(f_.buffers.size(), nullptr) {}
 
@@ -136,8 +141,16 @@ private:
         return word;
     }
 
-    void block(lir::BlockId id) {
-        for (const ValueId inst : f_.blocks[id]) values_[std::uint32_t(inst)] = emit(f_[inst]);
+    void block(lir::BlockId number) {
+        for (const ValueId id : f_.blocks[number]) {
+            const Inst& inst = f_[id];
+            const LLVMValueRef result = emit(inst);
+            values_[std::uint32_t(id)] = result;
+            if (inst.is_relaxed && LLVMIsAInstruction(result) &&
+                LLVMCanValueUseFastMathFlags(result)) {
+                LLVMSetFastMathFlags(result, kRelaxed);
+            }
+        }
     }
 
     LLVMValueRef value(ValueId id) const { return values_[std::uint32_t(id)]; }

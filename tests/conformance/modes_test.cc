@@ -1,0 +1,169 @@
+// The three numeric modes, as programs and scripts choose them.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "quern/device.h"
+#include "quern/numerics.h"
+#include "quern/static_kernel.h"
+#include "tests/conformance/operands.h"
+#include "tests/script/script_helpers.h"
+
+namespace quern {
+namespace {
+
+/// Puts the process's mode and threads back.
+class Modes : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!Device("auto").is_cpu()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    }
+    void TearDown() override {
+        set_default_numerics(before_);
+        set_interpreter_threads(0);
+    }
+
+private:
+    Numerics before_ = default_numerics();
+};
+
+// Long enough for several chunks, with sums that round.
+Tensor long_rows() { return uniform({20, 20011}, 5); }
+
+const char* const kSquares = R"(
+compute(x) {
+    @kernel fused
+    for b in 0..rows:
+        var sum = 0.0
+        for i in 0..n:
+            sum += x[b, i] * x[b, i]
+        out[b] = sum
+})";
+
+TEST_F(Modes, ReproducibleIsTheInterpretersBitsForAnyNumberOfThreads) {
+    for (const char* number : {"04", "06", "07", "15", "16", "17"}) {
+        const Kernel kernel = example(number);
+        const bool is_row = std::string(number) == "04" || std::string(number) == "06";
+        std::vector<Tensor> operands = {is_row ? uniform({20011}, 5) : long_rows()};
+        std::vector<Argument> arguments;
+        if (std::string(number) == "16") {
+            operands.push_back(uniform({20011}, 6));
+            operands.push_back(uniform({20011}, 7));
+            arguments.push_back(arg("eps", 1e-5));
+        }
+        const Tensor expected = kernel.on(Device("interpreter")).run(operands, arguments);
+        for (const int threads : {1, 2, 3}) {
+            set_interpreter_threads(threads);
+            const Tensor got =
+                kernel.on(Device("cpu")).with(Numerics::Reproducible).run(operands, arguments);
+            EXPECT_TRUE(same_bits(got, expected)) << number << " on " << threads << " threads";
+        }
+    }
+}
+
+TEST_F(Modes, OfAKernelWinsOverThatOfTheProcess) {
+    const Kernel kernel = Kernel(kSquares).on(Device("cpu"));
+    const Tensor x = long_rows();
+    const Tensor expected = Kernel(kSquares).on(Device("interpreter"))(x);
+    const Tensor strict = kernel.with(Numerics::Strict)(x);
+    ASSERT_FALSE(same_bits(strict, expected)) << "sums whose order cannot be told";
+    set_default_numerics(Numerics::Reproducible);
+    EXPECT_TRUE(same_bits(kernel(x), expected));
+    EXPECT_TRUE(same_bits(kernel.with(Numerics::Strict)(x), strict));
+    set_default_numerics(Numerics::Strict);
+    EXPECT_TRUE(same_bits(kernel(x), strict));
+    EXPECT_TRUE(same_bits(kernel.with(Numerics::Reproducible)(x), expected));
+}
+
+TEST_F(Modes, AreSaidByExplainUnlessStrict) {
+    const Kernel kernel = Kernel(kSquares).on(Device("cpu"));
+    const std::vector<Tensor> x = {long_rows()};
+    EXPECT_EQ(kernel.with(Numerics::Strict).explain(x).find("strict"), std::string::npos);
+    EXPECT_NE(kernel.with(Numerics::Reproducible).explain(x).find("; reproducible"),
+              std::string::npos);
+    EXPECT_NE(kernel.with(Numerics::Fast).explain(x).find("; fast"), std::string::npos);
+}
+
+TEST_F(Modes, FastKeepsInfinitiesAndNanOfWhatIsNotCancelled) {
+    const float inf = std::numeric_limits<float>::infinity();
+    const Tensor x = Tensor::from({6}, {0.0f, -inf, inf, NAN, 2.0f, -1.0f});
+    const Tensor y = compute(R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = exp(x[i]) / 2.0 + 1.0 / x[i]
+})",
+                             x);
+    const Kernel kernel = Kernel(R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = exp(x[i]) / 2.0 + 1.0 / x[i]
+})");
+    const Tensor fast = kernel.on(Device("cpu")).with(Numerics::Fast)(x);
+    for (int i = 0; i < 6; ++i) {
+        const float a = y.data<float>()[i], b = fast.data<float>()[i];
+        if (std::isnan(a)) {
+            EXPECT_TRUE(std::isnan(b)) << i;
+        } else if (std::isinf(a)) {
+            EXPECT_EQ(a, b);
+        } else {
+            EXPECT_NEAR(a, b, 1e-6 * std::abs(a)) << i;
+        }
+    }
+}
+
+TEST_F(Modes, FastDividesByWhatALoopKeepsAsAProduct) {
+    // Eighths, whose sum is exact in any order.
+    Tensor x = uniform({64, 300}, 3, 1, 2);
+    for (std::int64_t i = 0; i < x.element_count(); ++i) {
+        x.data<float>()[i] = std::floor(8 * x.data<float>()[i]) / 8;
+    }
+    const Kernel softmax = Kernel(R"(compute(x) {
+    @kernel fused
+    for b in 0..rows:
+        var sum = 0.0
+        for i in 0..n:
+            sum += x[b, i]
+        for i in 0..n:
+            out[b, i] = x[b, i] / sum
+})")
+                               .on(Device("cpu"));
+    const Tensor strict = softmax.with(Numerics::Strict)(x);
+    const Tensor fast = softmax.with(Numerics::Fast)(x);
+    for (std::int64_t i = 0; i < x.element_count(); ++i) {
+        // The quotient is rounded once, 1 / sum and the product once each.
+        ASSERT_NEAR(fast.data<float>()[i], strict.data<float>()[i],
+                    3 * 0x1p-24 * strict.data<float>()[i]);
+    }
+}
+
+TEST_F(Modes, StaticKernelsHaveThemToo) {
+    const auto kernel = QUERN_KERNEL(R"(compute(x) {
+    @kernel reduce(+)
+    for i in 0..len:
+        yield x[i] * x[i]
+})");
+    const Tensor x = uniform({20011}, 5);
+    const Tensor expected = kernel.on(Device("interpreter"))(x);
+    EXPECT_TRUE(same_bits(kernel.with(Numerics::Reproducible)(x), expected));
+}
+
+TEST_F(Modes, AreASettingOfScripts) {
+    const std::string squares = std::string("let y = ") + (kSquares + 1);
+    const Tensor x = long_rows();
+    const Tensor expected = Kernel(kSquares).on(Device("interpreter"))(x);
+    const auto of = [&](const std::string& mode) {
+        const std::string setting = "config { numerics: \"" + mode + "\" }\n";
+        script::RunOptions on_cpu;
+        on_cpu.device = Device("cpu");
+        const script::Results results =
+            script::run_text(setting + squares, {{"x", script::Value(x)}}, on_cpu);
+        return *results.find("y")->as<Tensor>();
+    };
+    EXPECT_TRUE(same_bits(of("reproducible"), expected));
+    EXPECT_FALSE(same_bits(of("strict"), expected));
+    EXPECT_EQ(script::error_of("config { numerics: \"exact\" }"), "E0441 at 1:20");
+    EXPECT_EQ(script::error_of("config { numerics: 1 }"), "E0441 at 1:20");
+}
+
+}  // namespace
+}  // namespace quern

@@ -1,0 +1,151 @@
+// Which tilings of a kernel's loops are legal, and that legal ones change nothing.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/cpu/random_tiling.h"
+#include "tests/schedule/examples.h"
+
+namespace quern::schedule {
+namespace {
+
+using cpu_test::Case;
+
+class Tilings : public ::testing::TestWithParam<Row> {
+protected:
+    void SetUp() override {
+        if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    }
+};
+
+TEST_P(Tilings, ThatAreLegalGiveTheInterpretersNumbers) {
+    const Case c = case_of(GetParam());
+    const std::optional<Tensor> expected = c.interpreted();
+    ASSERT_TRUE(expected);
+    std::mt19937 engine(std::uint32_t(std::stoi(GetParam().number)));
+    for (const cpu::Simd simd : cpu_test::levels_here()) {
+        EXPECT_EQ(cpu_test::wrong_by_random_tiling(c, *expected, simd, engine), "");
+    }
+}
+
+TEST_P(Tilings, OfTheDefaultScheduleAreLegal) {
+    const Case c = case_of(GetParam());
+    for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+        ir::Kernel prepared = prepare(c.kernel(), c.facts(), numerics);
+        for (const cpu::Simd simd : cpu::kSimdLevels) {
+            const Target target = cpu::target_of(simd);
+            const Tiling tiling = choose(prepared, c.facts(), numerics, target);
+            EXPECT_EQ(legal(prepared, target, tiling), "") << to_string(prepared, tiling);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Tilings, ::testing::ValuesIn(kRows), [](const auto& info) {
+    return fmt::format("K{}_{}", info.param.number, info.index);
+});
+
+struct Loop {
+    const char* name;
+    Level level;
+    int factor;
+};
+
+/// Why the loops named may not be split so.
+std::string why_not(const Case& c, const std::vector<Loop>& loops,
+                    Numerics numerics = Numerics::Strict, const Target& target = {}) {
+    ir::Kernel prepared = prepare(c.kernel(), c.facts(), numerics);
+    Tiling tiling;
+    tiling.numerics = numerics;
+    for (const Loop& loop : loops) {
+        for (std::size_t s = 0; s < prepared.symbols.size(); ++s) {
+            if (prepared.symbols[s].name != loop.name) continue;
+            tiling.splits.push_back({ir::SymbolId(s), loop.level, std::uint16_t(loop.factor)});
+            break;
+        }
+    }
+    EXPECT_EQ(tiling.splits.size(), loops.size());
+    return legal(prepared, target, tiling);
+}
+
+const Case& matmul() {
+    static const Case c(example_text("09"), {Tensor({17, 33}), Tensor({33, 20})});
+    return c;
+}
+
+TEST(Legal, AllowsWhatTheDefaultScheduleOfAProductDoes) {
+    EXPECT_EQ(why_not(matmul(), {{"i", Level::Grid, 1},
+                                 {"j", Level::Grid, 1},
+                                 {"i", Level::Unroll, 8},
+                                 {"j", Level::Vector, 16},
+                                 {"j", Level::Unroll, 2}}),
+              "");
+}
+
+TEST(Legal, SaysWhyALoopIsNotOfTheGrid) {
+    EXPECT_EQ(why_not(matmul(), {{"j", Level::Grid, 1}}), "j: no loop of a grid around it");
+    EXPECT_EQ(why_not(matmul(), {{"k", Level::Grid, 1}}), "k: no loop of a grid around it");
+    EXPECT_EQ(why_not(matmul(), {{"i", Level::Grid, 4}}), "i: a grid has no factor");
+}
+
+TEST(Legal, SaysWhyALoopIsNotLanes) {
+    EXPECT_EQ(why_not(matmul(), {{"j", Level::Vector, 8}}), "j: a vector has 16 lanes, not 8");
+    EXPECT_EQ(why_not(matmul(), {{"i", Level::Vector, 16}, {"j", Level::Vector, 16}}),
+              "j: a loop around it has the lanes");
+    EXPECT_EQ(why_not(matmul(), {{"j", Level::Vector, 16}}, Numerics::Strict, {.lanes = 1}),
+              "j: the processor has no vectors");
+    const Case scan(R"(
+compute(x) {
+    @kernel custom
+    for b in 0..rows:
+        var before = 0.0
+        for i in 0..n:
+            before = before * 0.5 + x[b, i]
+            out[b, i] = before
+})",
+                    {Tensor({3, 40})});
+    EXPECT_EQ(why_not(scan, {{"i", Level::Vector, 16}}), "i: it assigns 'before'");
+    EXPECT_EQ(why_not(scan, {{"i", Level::Unroll, 2}}), "i: it assigns 'before'");
+    EXPECT_EQ(why_not(scan, {{"b", Level::Vector, 16}}), "");
+}
+
+TEST(Legal, SaysWhyALoopIsNotUnrolled) {
+    EXPECT_EQ(why_not(matmul(), {{"i", Level::Unroll, 1}}), "i: fewer than two copies");
+    EXPECT_EQ(why_not(matmul(), {{"i", Level::Unroll, 16}, {"j", Level::Unroll, 8}}),
+              "j: more than 32 copies");
+    EXPECT_EQ(why_not(matmul(), {{"k", Level::Unroll, 2}}), "k: one sum is for all copies");
+    EXPECT_EQ(why_not(matmul(), {{"k", Level::Vector, 16}, {"k", Level::Unroll, 2}}), "");
+    EXPECT_EQ(why_not(matmul(), {{"k", Level::Vector, 16}, {"k", Level::Unroll, 2}},
+                      Numerics::Reproducible),
+              "k: copies add up in another order");
+    EXPECT_EQ(why_not(matmul(),
+                      {{"i", Level::Unroll, 2}, {"k", Level::Vector, 16}, {"k", Level::Unroll, 2}}),
+              "k: sums of copies inside of copies");
+}
+
+TEST(Legal, NamesASplitThatIsNoneOfALoop) {
+    EXPECT_EQ(why_not(matmul(), {{"i", Level::Unroll, 2}, {"i", Level::Unroll, 4}}),
+              "i: split twice on one level");
+    ir::Kernel prepared = prepare(matmul().kernel(), matmul().facts(), Numerics::Strict);
+    Tiling tiling;
+    tiling.splits = {{ir::SymbolId(prepared.symbols.size()), Level::Unroll, 2}};
+    EXPECT_EQ(legal(prepared, {}, tiling), "a split of a loop that is not there");
+}
+
+TEST(Legal, ACompilerRefusesATilingThatIsNot) {
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    const ir::Facts facts = matmul().facts();
+    Tiling tiling;
+    tiling.splits = {{0, Level::Vector, 3}};
+    try {
+        compile({matmul().kernel(), facts, Numerics::Strict, cpu::Simd::Sse41, &tiling});
+        FAIL() << "it compiled";
+    } catch (const Refusal& refusal) {
+        EXPECT_NE(refusal.reason().find("a vector has 16 lanes, not 3"), std::string::npos)
+            << refusal.reason();
+    }
+}
+
+}  // namespace
+}  // namespace quern::schedule
