@@ -220,7 +220,7 @@ std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> o
         views.push_back({kAnywhere, operands[i].dtype, shapes[i], strides[i]});
     }
     views.push_back(
-        {kAnywhere, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
+        {kResult, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
     const auto schedule = [&] {
         const std::string loops =
             prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views), numerics)

@@ -217,9 +217,9 @@ std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
     for (const interpret::View& v : launch.views) {
         views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
     }
-    views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
-    auto code =
-        launch.prepared->compiled->find(kernel, ir::facts_of(kernel, launch.binding.dims, views));
+    views.push_back({kResult, launch.dtype, launch.output.shape, launch.output.strides});
+    auto code = launch.prepared->compiled->find(
+        kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics);
     ReadyLaunch ready = code->ready(launch.binding.dims, launch.scalars, launch.views,
                                     launch.output, interpreter_threads());
     return {std::move(code), std::move(ready)};

@@ -104,6 +104,9 @@ void cut_loop(ir::Kernel& kernel, Spread spread);
 /// Vectors of today's processors load from any address alike: code for one may run at another.
 inline const void* const kAnywhere = reinterpret_cast<const void*>(std::uintptr_t{1});
 
+/// Results lie at multiples of Storage::kAlignment.
+inline const void* const kResult = reinterpret_cast<const void*>(std::uintptr_t{64});
+
 /// The strides of a shape in row-major order.
 std::vector<std::int64_t> row_major(const Shape& shape);
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "quern/support/check.h"
+#include "quern/support/processor.h"
 
 namespace quern::ir {
 namespace {
@@ -39,6 +40,16 @@ OperandFacts facts_of(const OperandView& view) {
     return facts;
 }
 
+bool is_streamed(const OperandView& output, const OperandFacts& facts) {
+    constexpr int kLog2 = 6;
+    if (output.shape.empty()) return false;
+    std::size_t bytes = size_of(output.dtype);
+    for (const std::int64_t extent : output.shape) bytes *= std::size_t(extent);
+    const bool has_whole_rows = facts.rank == 1 || output.shape.back() % kLine == 0;
+    return facts.aligned_log2 >= kLog2 && facts.contiguous_axes == facts.rank && has_whole_rows &&
+           bytes >= largest_cache();
+}
+
 bool holds(const DimFacts& assumed, const DimFacts& actual) {
     return (!assumed.is_one || actual.is_one) && (!assumed.fits_int32 || actual.fits_int32) &&
            assumed.divisible_log2 <= actual.divisible_log2 && actual.bucket <= assumed.bucket;
@@ -47,7 +58,7 @@ bool holds(const DimFacts& assumed, const DimFacts& actual) {
 bool holds(const OperandFacts& assumed, const OperandFacts& actual) {
     return assumed.dtype == actual.dtype && assumed.rank == actual.rank &&
            assumed.contiguous_axes <= actual.contiguous_axes &&
-           assumed.aligned_log2 <= actual.aligned_log2;
+           assumed.aligned_log2 <= actual.aligned_log2 && assumed.is_streamed == actual.is_streamed;
 }
 
 }  // namespace
@@ -63,6 +74,7 @@ Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
         QUERN_CHECK(view.shape.size() == view.strides.size(), "a stride for each axis");
         facts.operands.push_back(facts_of(view));
     }
+    facts.operands.back().is_streamed = is_streamed(views.back(), facts.operands.back());
     return facts;
 }
 
@@ -83,7 +95,8 @@ std::size_t hash(const Facts& facts) {
     }
     for (const OperandFacts& o : facts.operands) {
         mix(static_cast<std::uint64_t>(o.dtype) | std::uint64_t{o.rank} << 8 |
-            std::uint64_t{o.contiguous_axes} << 16 | std::uint64_t{o.aligned_log2} << 24);
+            std::uint64_t{o.contiguous_axes} << 16 | std::uint64_t{o.aligned_log2} << 24 |
+            std::uint64_t{o.is_streamed} << 32);
     }
     return static_cast<std::size_t>(h);
 }
@@ -110,6 +123,7 @@ std::string to_string(const Kernel& kernel, const Facts& facts) {
         text += to_string(o.dtype);
         text += '[' + std::to_string(o.rank) + "] contiguous " + std::to_string(o.contiguous_axes) +
                 " align " + std::to_string(1 << o.aligned_log2);
+        if (o.is_streamed) text += " streamed";
     }
     return text;
 }

@@ -16,6 +16,9 @@ enum class Bucket : std::uint8_t {
     Large,
 };
 
+/// Lanes of a vector.
+inline constexpr std::int64_t kLine = 16;
+
 /// What compiled code may assume of one dim.
 struct DimFacts {
     bool is_one = false;
@@ -40,6 +43,11 @@ struct OperandFacts {
 
     /// Base-2 logarithm, at most 7, of what divides the address of the first element, in bytes.
     std::uint8_t aligned_log2 = 0;
+
+    /// Of an output: more than the caches hold, without gaps, at a multiple of 64 bytes, and its
+    /// rows, if there are several, are multiples of kLine elements. What is written only once does
+    /// better to pass the caches by, whole vectors at a time.
+    bool is_streamed = false;
 
     bool operator==(const OperandFacts&) const = default;
 };

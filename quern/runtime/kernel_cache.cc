@@ -44,8 +44,8 @@ std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics
                        int(d.bucket));
     }
     for (const ir::OperandFacts& o : facts.operands) {
-        fmt::format_to(out, "{} {} {} {}\n", int(o.dtype), o.rank, o.contiguous_axes,
-                       o.aligned_log2);
+        fmt::format_to(out, "{} {} {} {} {}\n", int(o.dtype), o.rank, o.contiguous_axes,
+                       o.aligned_log2, o.is_streamed);
     }
     key.append(ir::print(kernel));
     return fmt::to_string(key);

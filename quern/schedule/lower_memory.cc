@@ -156,6 +156,7 @@ bool Lowerer::store_pair(const ir::Stmt& even, const ir::Stmt& odd) {
     const Place where = place(even.buffer, even.indices, even.span);
     if (where.kind != Place::Kind::Seconds) return false;
     check_bounds(odd.buffer, odd.indices, odd.span);
+    const bool streams = is_streamed(even);
     const Bundle a = expr(even.value), b = expr(odd.value);
     const std::uint16_t lanes = active_lanes();
     std::vector<std::uint16_t> low, high;
@@ -172,15 +173,47 @@ bool Lowerer::store_pair(const ir::Stmt& even, const ir::Stmt& odd) {
             return exists(mask) ? b_.shuffle(mask, mask, pattern) : lir::kNone;
         };
         const ValueId offset = at(where.offset, copy);
+        const ValueId behind = b_.add(offset, b_.integer(lanes));
+        if (streams) {
+            b_.stream(even.buffer, offset, b_.shuffle(x, y, low));
+            b_.stream(even.buffer, behind, b_.shuffle(x, y, high));
+            return;
+        }
         b_.store(even.buffer, offset, b_.shuffle(x, y, low), half(low));
         b_.store(even.buffer, behind, b_.shuffle(x, y, high), half(high));
     });
     return true;
 }
 
+/// True if lanes that store neighbours, whole vectors of them, do so past the caches: to an output
+/// that is to be streamed, at places that are seen to be multiples of a vector.
+bool Lowerer::is_streamed(const ir::Stmt& s) {
+    const std::size_t rank = s.indices.size();
+    if (s.buffer != k_.output() || !facts_.operands[k_.output()].is_streamed || reads_output_ ||
+        !in_lanes_ || has_mask_ || rank == 0 || lanes_ % ir::kLine != 0) {
+        return false;
+    }
+    const auto divides = [&](std::int64_t number) { return number % ir::kLine == 0; };
+    // Rows are multiples of a vector, so the last index decides.
+    const ir::Affine form = ir::affine_of(k_, ir::simplify(k_, s.indices[rank - 1]));
+    return divides(form.constant) && std::ranges::all_of(form.terms, [&](const ir::Term& term) {
+               const ir::Expr& atom = k_[term.atom];
+               const auto loop = std::ranges::find_if(loops_, [&](const ir::LoopRange& range) {
+                   return atom.kind == ExprKind::Symbol && range.symbol == atom.a;
+               });
+               // A pass over lanes begins a multiple of them behind the loop's begin.
+               const bool is_lane = loop != loops_.end() && loop->symbol == lane_symbol_ &&
+                                    k_.is_constant(loop->begin) &&
+                                    divides(k_.integer_value(loop->begin)) &&
+                                    (!exists(loop->step) || k_.is_constant(loop->step, 1));
+               return is_lane || divides(term.coefficient);
+           });
+}
+
 void Lowerer::store(const ir::Stmt& s) {
     const Bundle value = expr(s.value);
     const Place where = place(s.buffer, s.indices, s.span);
+    const bool streams = is_streamed(s);
     const std::uint32_t axes = where.offset.axes | value.axes | (has_mask_ ? mask_.axes : 0);
     for_each_copy(axes, [&](const Copy& copy) {
         const ValueId offset = at(where.offset, copy);
@@ -193,7 +226,9 @@ void Lowerer::store(const ir::Stmt& s) {
             return;
         }
         const std::uint16_t lanes = active_lanes();
-        if (where.kind == Place::Kind::Neighbours) {
+        if (where.kind == Place::Kind::Neighbours && streams) {
+            b_.stream(s.buffer, offset, b_.splat(v, lanes));
+        } else if (where.kind == Place::Kind::Neighbours) {
             b_.store(s.buffer, offset, b_.splat(v, lanes), mask_at(copy, lanes));
         } else {
             ValueId offsets = offset;

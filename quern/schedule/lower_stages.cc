@@ -150,6 +150,9 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
 }
 
 void Lowerer::run() {
+    for (const ir::Expr& e : k_.exprs) {
+        reads_output_ |= e.kind == ir::ExprKind::Load && e.a == k_.output();
+    }
     std::uint32_t number = 0;
     for (const Stmt& s : k_.body) {
         if (s.kind == StmtKind::Let || s.kind == StmtKind::Var) slots_[s.symbol] = number++;

@@ -138,6 +138,7 @@ private:
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
+    bool is_streamed(const ir::Stmt& store);
     ExprId extent(ir::BufferId buffer, std::size_t axis);
     ValueId stride(ir::BufferId buffer, std::size_t axis, std::int64_t& constant);
     bool has_lanes(ExprId id);
@@ -172,6 +173,7 @@ private:
 
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;
+    bool reads_output_ = false;
     std::map<ir::SymbolId, std::uint32_t> slots_;
     std::set<ir::SymbolId> shared_vars_;
 

@@ -62,6 +62,8 @@ public:
         LLVMBuildStore(entry_, Types::integer(types_.i64(), 0), used_);
         LLVMPositionBuilderAtEnd(b_, body);
         block(0);
+        // Other threads see what was streamed when they see that this one is done.
+        if (has_streams_ && is_x86_) intrinsic(module_, b_, "llvm.x86.sse.sfence", {}, {});
         LLVMBuildRet(b_, LLVMConstInt(types_.i32(), 0, 0));
         LLVMBuildBr(entry_, body);
     }
@@ -387,6 +389,7 @@ private:
             const LLVMValueRef access =
                 is_store ? LLVMBuildStore(b_, stored, where) : LLVMBuildLoad2(b_, type, where, "");
             LLVMSetAlignment(access, size);
+            if (i.is_streamed) stream(access, i);
             marked(access, i.buffer);
             return is_store ? nullptr : from_memory(access, i.type);
         }
@@ -404,6 +407,15 @@ private:
                              {type, pointers}, {where, align, mask, LLVMConstNull(type)}),
                    i.buffer),
             i.type);
+    }
+
+    void stream(LLVMValueRef store, const Inst& i) {
+        const std::uint64_t bytes = std::uint64_t(i.type.lanes) * size_of(i.type.dtype);
+        LLVMSetAlignment(store, unsigned(std::min(bytes, kAlignment)));
+        LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(types_.i32(), 1, 0));
+        const LLVMMetadataRef node = LLVMMDNodeInContext2(context_, &one, 1);
+        LLVMSetMetadata(store, kind("nontemporal"), LLVMMetadataAsValue(context_, node));
+        has_streams_ = true;
     }
 
     LLVMValueRef one_element(const Inst& i, LLVMTypeRef type, unsigned size, LLVMValueRef where,
@@ -532,6 +544,8 @@ private:
     LLVMBuilderRef b_;
     LLVMBuilderRef entry_;
     Converter convert_;
+    bool is_x86_;
+    bool has_streams_ = false;
     std::vector<LLVMValueRef> values_;
     std::vector<LLVMValueRef> buffers_;
     std::vector<LLVMValueRef> words_;
