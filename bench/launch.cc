@@ -155,7 +155,12 @@ int main(int argc, char** argv) {
     const Tensor heads({1, 2, 128, 64});
     compiles("01 relu", cpu_test::Case(text_of("01_relu.quern"), {x}));
     compiles("17 gelu", cpu_test::Case(text_of("17_gelu.quern"), {x}));
+    const Tensor odd({100003}), odd_heads({1, 2, 1025, 65});
+    compiles("17 gelu of 100003 elements", cpu_test::Case(text_of("17_gelu.quern"), {odd}));
     compiles("14 flash attention",
              cpu_test::Case(text_of("14_flash_attention.quern"), {heads, heads, heads}));
+    compiles(
+        "14 flash attention with tiles that are cut off",
+        cpu_test::Case(text_of("14_flash_attention.quern"), {odd_heads, odd_heads, odd_heads}));
     return 0;
 }

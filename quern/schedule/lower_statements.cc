@@ -223,6 +223,10 @@ Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
     axis.step_number = b_.constant_of(axis.step).value_or(0);
     axis.unroll = plan_.tiling.factor(s.symbol, Level::Unroll);
     axis.lanes = plan_.tiling.factor(s.symbol, Level::Vector);
+    if (axis.step_number == 1) {
+        const ExprId count = ir::simplify(k_, k_.binary(BinaryOp::Sub, s.end, s.value));
+        axis.divisor = divisor_of(k_, facts_, count);
+    }
     return axis;
 }
 
@@ -302,10 +306,18 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
     if (axis.unroll > 1) {
         done = whole(done, std::int64_t(axis.unroll) * axis.lanes, axis.unroll);
     }
-    done = whole(done, axis.lanes, 1);
-    if (axis.lanes == 1) return;
-
-    b_.begin_if(b_.compare(Op::Less, done, to));
+    if (axis.lanes == 1) {
+        whole(done, 1, 1);
+        return;
+    }
+    // Each further body is code: behind copies, what is left goes under a mask.
+    const std::int64_t pass_width = std::int64_t(axis.unroll) * axis.lanes;
+    const bool is_multiple = axis.divisor % axis.lanes == 0;
+    if (axis.unroll == 1 || (is_multiple && axis.divisor % pass_width != 0)) {
+        done = whole(done, axis.lanes, 1);
+    }
+    if (is_multiple) return;
+    const ValueId trip = b_.begin_for(done, to, std::uint64_t(axis.lanes));
     {
         const Scope scope(*this);
         const Bundle mask = mask_;

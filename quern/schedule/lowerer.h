@@ -66,6 +66,9 @@ private:
         std::int64_t step_number = 0;
         int unroll = 1;
         int lanes = 1;
+
+        /// Divides the number of iterations in every launch of which the facts hold.
+        std::int64_t divisor = 1;
     };
 
     // Stages
@@ -135,10 +138,10 @@ private:
         /// Of lane 0, but of each lane if spread.
         Bundle offset;
     };
+    bool is_streamed(const ir::Stmt& store);
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
-    bool is_streamed(const ir::Stmt& store);
     ExprId extent(ir::BufferId buffer, std::size_t axis);
     ValueId stride(ir::BufferId buffer, std::size_t axis, std::int64_t& constant);
     bool has_lanes(ExprId id);
@@ -170,10 +173,10 @@ private:
     /// A product and a sum may be one operation, where the language leaves it open.
     bool fuses_;
     bool has_scale_;
+    bool reads_output_ = false;
 
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;
-    bool reads_output_ = false;
     std::map<ir::SymbolId, std::uint32_t> slots_;
     std::set<ir::SymbolId> shared_vars_;
 

@@ -29,6 +29,11 @@ void watch(ir::Kernel& kernel);
 /// Numerics: exact.
 void inline_index_lets(ir::Kernel& kernel);
 
+/// for v in 0..n step c: ... min(c, n - v) ... -> ... c ... where the facts say that c divides n,
+/// and integers that then are one number wherever they are assigned -> that number. Numerics:
+/// exact.
+void whole_tiles(ir::Kernel& kernel, const ir::Facts& facts);
+
 /// for i in 0..n reduces s { s += f } ->
 /// for c in 0..(n + 4095) / 4096 { t = 0; for i in chunk c reduces t { t += f }; x[c] = t };
 /// for c reduces s { s += x[c] }

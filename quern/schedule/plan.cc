@@ -36,6 +36,7 @@ ir::Kernel prepare(const ir::Kernel& kernel, const ir::Facts& facts, Numerics nu
     };
     pass("watch", [&] { watch(k); });
     pass("inline_index_lets", [&] { inline_index_lets(k); });
+    pass("whole_tiles", [&] { whole_tiles(k, facts); });
     pass("forward_arrays", [&] { forward_arrays(k); });
     pass("spread_nested_reductions", [&] { spread_nested_reductions(k); });
     pass("split_long_reductions",
