@@ -84,6 +84,18 @@ public:
         return call(list);
     }
 
+    /// Runs it and writes what it gives to `result`, which has the shape and dtype of that, its
+    /// device, and no gaps: a launch like an earlier one then allocates nothing.
+    ///
+    /// Throws ShapeError, DTypeError or DeviceError before any work if `result` does not fit, and
+    /// ValueError if it has memory in common with an operand; else as a call does. If the kernel
+    /// fails while it runs, the elements of `result` are not specified.
+    template <class... Inputs>
+    void into(Tensor& result, const Inputs&... inputs) const {
+        const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};
+        call_into(result, list);
+    }
+
     /// The same for operands and arguments that are counted at run time.
     Tensor run(std::span<const Tensor> operands, std::span<const Argument> arguments = {}) const;
 
@@ -114,6 +126,7 @@ public:
 private:
     friend class AsyncKernel;
     Tensor call(std::span<const detail::Input> inputs) const;
+    void call_into(Tensor& result, std::span<const detail::Input> inputs) const;
 
     /// run() for operands that somebody holds.
     Tensor run_held(std::span<const Tensor> operands, std::span<const Argument> arguments) const;

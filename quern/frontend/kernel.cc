@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <set>
@@ -39,9 +40,9 @@ struct Kernel::Body {
     Tensor launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
                   std::span<const Argument> arguments, const Where& where) const;
 
-    /// Throws what a launch throws before any work.
-    void check(std::span<const Tensor> operand_list, std::span<const Argument> arguments,
-               const Where& where) const;
+    /// Throws what a launch throws before any work; else says what the result will be.
+    frontend::OperandInfo check(std::span<const Tensor> operand_list,
+                                std::span<const Argument> arguments, const Where& where) const;
 
     frontend::LaunchOptions options_on(const Where& where) const {
         frontend::LaunchOptions options;
@@ -173,12 +174,13 @@ Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tens
                             arguments_of(arguments, names, operands), options);
 }
 
-void Kernel::Body::check(std::span<const Tensor> operand_list, std::span<const Argument> arguments,
-                         const Where& where) const {
+frontend::OperandInfo Kernel::Body::check(std::span<const Tensor> operand_list,
+                                          std::span<const Argument> arguments,
+                                          const Where& where) const {
     std::vector<frontend::OperandInfo> infos;
     for (const Tensor& t : operand_list) infos.push_back({t.dtype(), t.shape()});
-    frontend::check_launch(*source, compute, infos, arguments_of(arguments, names, operands),
-                           options_on(where));
+    return frontend::check_launch(*source, compute, infos, arguments_of(arguments, names, operands),
+                                  options_on(where));
 }
 
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
@@ -219,6 +221,71 @@ Tensor Kernel::call(std::span<const detail::Input> inputs) const {
         }
         const auto [operands, arguments] = taken_apart(inputs);
         return body_->launch(key, operands, arguments, where());
+    });
+}
+
+namespace {
+
+/// The bytes of storage that a tensor's elements lie in.
+std::pair<std::uintptr_t, std::uintptr_t> bytes_of(const Tensor& tensor) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
+    if (tensor.element_count() == 0) return {begin, begin};
+    std::int64_t last = 0;
+    for (int p = 0; p < tensor.rank(); ++p) {
+        last += (tensor.shape()[std::size_t(p)] - 1) * tensor.strides()[std::size_t(p)];
+    }
+    return {begin, begin + std::uintptr_t(last + 1) * size_of(tensor.dtype())};
+}
+
+/// Throws if a kernel that gives `made` cannot write it to `result`.
+void require_fit(const Tensor& result, const frontend::OperandInfo& made, const Device& device) {
+    if (result.shape() != made.shape) {
+        raise(ShapeError(fmt::format("[kernel] expected a result of shape {}, got {}",
+                                     to_string(made.shape), to_string(result.shape()))));
+    }
+    if (result.dtype() != made.dtype) {
+        raise(DTypeError(fmt::format("[kernel] expected a result of dtype {}, got {}",
+                                     to_string(made.dtype), to_string(result.dtype()))));
+    }
+    if (result.device() != device) {
+        raise(DeviceError(fmt::format("[kernel] expected a result on '{}', got one on '{}'",
+                                      device.id(), result.device().id())));
+    }
+    if (!result.is_contiguous()) {
+        raise(ShapeError("[kernel] expected a result without gaps, got a view that has some"));
+    }
+}
+
+}  // namespace
+
+void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) const {
+    or_out_of_memory("kernel", [&] {
+        const Where place = where();
+        frontend::LaunchKey key = body_->key(place);
+        frontend::LaunchList<const Tensor*> pointers;
+        require_memory(result);
+        const auto written = bytes_of(result);
+        for (const detail::Input& input : inputs) {
+            if (input.tensor == nullptr) continue;
+            require_memory(*input.tensor);
+            const auto read = bytes_of(*input.tensor);
+            if (read.first < written.second && written.first < read.second) {
+                raise(ValueError(
+                    fmt::format("[kernel] expected a result that shares no memory with operand {}, "
+                                "got one that does",
+                                pointers.size())));
+            }
+            key.add(*input.tensor);
+            pointers.push_back(input.tensor);
+        }
+        for (const detail::Input& input : inputs) {
+            if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);
+        }
+        if (frontend::launch_again_into(key, pointers, result)) return;
+        const auto [operands, arguments] = taken_apart(inputs);
+        require_fit(result, body_->check(operands, arguments, place), place.device);
+        const Tensor made = body_->launch(key, operands, arguments, place);
+        if (result.bytes() > 0) std::memcpy(result.data(), made.data(), result.bytes());
     });
 }
 

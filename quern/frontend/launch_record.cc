@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
 
@@ -99,22 +100,45 @@ Tensor new_result(const LaunchRecord& record) {
                              : Tensor::empty(record.shape, record.dtype, record.device);
 }
 
-std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
-                                   const Progress& progress) {
-    const auto kept = records().find(key);
-    if (!kept) return std::nullopt;
-    const LaunchRecord& record = kept->record;
-    Tensor result = new_result(record);
+namespace {
+
+bool run(const LaunchRecord& record, std::span<const Tensor* const> operands, Tensor& result,
+         const Progress& progress) {
     LaunchList<void*> addresses;
     for (const Tensor* operand : operands) {
         // Operands are never written.
         addresses.push_back(const_cast<void*>(operand->data()));
     }
     addresses.push_back(result.data());
-    if (!record.kernel->run(record.launch, addresses, progress)) {
-        return std::nullopt;
-    }
+    return record.kernel->run(record.launch, addresses, progress);
+}
+
+}  // namespace
+
+std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
+                                   const Progress& progress) {
+    const auto kept = records().find(key);
+    if (!kept) return std::nullopt;
+    Tensor result = new_result(kept->record);
+    if (!run(kept->record, operands, result, progress)) return std::nullopt;
     return result;
+}
+
+bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> operands,
+                       Tensor& result) {
+    const auto kept = records().find(key);
+    if (!kept) return false;
+    const LaunchRecord& record = kept->record;
+    // Code that streams knows where results begin.
+    const bool is_aligned =
+        reinterpret_cast<std::uintptr_t>(result.data()) % Storage::kAlignment == 0;
+    const bool is_streamed = record.kernel->facts().operands.back().is_streamed;
+    const bool fits = result.dtype() == record.dtype && result.shape() == record.shape &&
+                      result.device() == record.device && result.is_contiguous() &&
+                      (is_aligned || !is_streamed);
+    if (!fits) return false;
+    if (record.is_cleared && result.bytes() > 0) std::memset(result.data(), 0, result.bytes());
+    return run(record, operands, result, {});
 }
 
 void remember(const LaunchKey& key, LaunchRecord record) {

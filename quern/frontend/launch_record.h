@@ -60,6 +60,11 @@ Tensor new_result(const LaunchRecord& record);
 std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
                                    const Progress& progress = {});
 
+/// The same with a result that is there. False if nothing was remembered for the key, if the result
+/// does not fit it, or if it failed.
+bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> operands,
+                       Tensor& result);
+
 /// Keeps a launch, in the place of an older one if there are many.
 void remember(const LaunchKey& key, LaunchRecord record);
 

@@ -154,5 +154,68 @@ TEST(Empty, TensorsHoldNanWhereTheEnvironmentAsksForIt) {
     }
 }
 
+TEST_F(Launches, IntoAResultThatIsThere) {
+    for (const char* device : {"cpu", "interpreter"}) {
+        SCOPED_TRACE(device);
+        const Kernel scaled = Kernel(kScaled).on(Device(device));
+        Tensor result({5}, DType::Float32, Device(device));
+        const Tensor same = result;
+        for (int round = 1; round < 4; ++round) {
+            scaled.into(result, numbers({5}, 1), arg("factor", double(round)));
+            const double r = round;
+            EXPECT_EQ(same.values(), (std::vector<double>{r, 2 * r, 3 * r, 4 * r, 5 * r}));
+        }
+        // A part of a larger tensor, at no multiple of 64 bytes.
+        const Tensor whole({3, 5}, DType::Float32, Device(device));
+        Tensor row = whole.slice(0, 1, 2).reshape({5});
+        for (int round = 0; round < 2; ++round) {
+            scaled.into(row, numbers({5}, 1), arg("factor", 2.0));
+            EXPECT_EQ(whole.values(),
+                      (std::vector<double>{0, 0, 0, 0, 0, 2, 4, 6, 8, 10, 0, 0, 0, 0, 0}));
+        }
+    }
+}
+
+TEST_F(Launches, IntoAResultClearWhatTheKernelDoesNotWrite) {
+    const Kernel some = kernel(R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n:
+        if x[i] > 2.5:
+            out[i] = x[i]
+})");
+    Tensor result = numbers({4}, 50);
+    for (int round = 0; round < 2; ++round) {
+        some.into(result, numbers({4}, 1));
+        EXPECT_EQ(result.values(), (std::vector<double>{0, 0, 3, 4}));
+    }
+}
+
+TEST_F(Launches, IntoAResultThatDoesNotFitAreRefusedAndLeaveItAsItWas) {
+    const Kernel scaled = kernel(kScaled);
+    const Tensor x = numbers({6}, 1);
+    const auto factor = arg("factor", 2.0);
+    static_cast<void>(scaled(x, factor));
+    Tensor shorter = numbers({5}, 7);
+    EXPECT_THROWS(ShapeError, "expected a result of shape [6], got [5]",
+                  scaled.into(shorter, x, factor));
+    EXPECT_EQ(shorter.values(), numbers({5}, 7).values());
+    Tensor wide({6}, DType::Float64);
+    EXPECT_THROWS(DTypeError, "expected a result of dtype float32, got float64",
+                  scaled.into(wide, x, factor));
+    Tensor elsewhere({6}, DType::Float32, Device("interpreter"));
+    EXPECT_THROWS(DeviceError, "expected a result on 'cpu', got one on 'interpreter'",
+                  scaled.into(elsewhere, x, factor));
+    Tensor gaps = numbers({12}, 1).slice(0, 0, 12, 2);
+    EXPECT_THROWS(ShapeError, "without gaps", scaled.into(gaps, x, factor));
+    Tensor all = numbers({12}, 1);
+    Tensor low = all.slice(0, 0, 6), high = all.slice(0, 6, 12), middle = all.slice(0, 3, 9);
+    EXPECT_THROWS(ValueError, "shares no memory with operand 0", scaled.into(middle, low, factor));
+    EXPECT_THROWS(ValueError, "shares no memory with operand 0", scaled.into(low, low, factor));
+    EXPECT_EQ(all.values(), numbers({12}, 1).values());
+    scaled.into(high, low, factor);
+    EXPECT_EQ(high.values(), (std::vector<double>{2, 4, 6, 8, 10, 12}));
+}
+
 }  // namespace
 }  // namespace quern::cpu_test
