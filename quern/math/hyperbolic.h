@@ -87,17 +87,35 @@ V cosh(V x) {
     return half + half;
 }
 
-/// A polynomial up to tanh x = 1/2, then 1 - 2 / (e^(2x) + 1).
+/// (e^(2r) - 1 - 2r) / r^2: kExp in 2r.
+template <class Element>
+constexpr auto exp_of_twice() {
+    auto c = ExponentialTable<Element>::kExp;
+    double power = 4;
+    for (double& each : c) {
+        each *= power;
+        power *= 2;
+    }
+    return c;
+}
+
+/// A polynomial up to tanh x = 1/2, then 1 - 2 / (e^(2x) + 1) with 2x = k ln 2 + 2r. What counts of
+/// the error of e^(2x) falls as fast as e^(2x) grows, so that ln 2 need not be in two parts.
 template <Value V>
 V tanh(V x) {
     using Table = HyperbolicTable<typename V::Element>;
+    constexpr auto kExp = exp_of_twice<typename V::Element>();
+    constexpr double kHalfLn2 = 0x1.62e42fefa39efp-2;
     const V size = abs(x);
     const V z = x * x;
     const V near = multiply_add(size * z, polynomial(z, Table::kTanh), size);
     const V t = select(size > Table::kMostTanh, Table::kMostTanh, size);
-    const Exponential<V> e = reduced_exp(t + t);
-    const V scale = scale_of(e.rounded);
-    const V far = 1.0 - 2.0 / multiply_add(scale, e.fraction, scale + 1.0);
+    const V rounded = multiply_add(t, 2 * kLog2E, FormatOf<V>::kRounder);
+    const V r = multiply_add(rounded - FormatOf<V>::kRounder, -kHalfLn2, t);
+    const V square = r * r;
+    const V fraction = multiply_add(square, polynomial_in_pairs(r, square, kExp), r + r);
+    const V scale = scale_of(rounded);
+    const V far = 1.0 - 2.0 / multiply_add(scale, fraction, scale + 1.0);
     return with_sign(select(size < 0.55, near, far), sign_of(x));
 }
 
