@@ -122,6 +122,8 @@ private:
 
     friend class Stream;
     template <class U, class Work>
+    friend Future<U> run_after(std::vector<Future<U>> before, Work work);
+    template <class U, class Work>
     friend Future<U> run_async(Work work);
     template <class U>
     friend Future<U> ready_future(U value);
@@ -139,6 +141,24 @@ Future<T> run_async(Work work) {
     auto state = std::make_shared<detail::FutureState<T>>();
     detail::run_later([state, work = std::move(work)]() mutable { state->value.emplace(work()); },
                       state);
+    return Future<T>(std::move(state));
+}
+
+/// The same when the work of all of `before` is done, whether or not it failed. Throws ValueError
+/// (E0631) if there are no futures.
+template <class T, class Work>
+Future<T> run_after(std::vector<Future<T>> before, Work work) {
+    if (before.empty()) detail::refuse_no_futures("run_after");
+    for (const Future<T>& future : before) future.state();
+    auto state = std::make_shared<detail::FutureState<T>>();
+    auto last = std::make_shared<Work>(std::move(work));
+    auto missing = std::make_shared<std::atomic<std::size_t>>(before.size());
+    for (const Future<T>& each : before) {
+        each.state().then([state, last, missing] {
+            if (missing->fetch_sub(1) != 1) return;
+            detail::run_later([state, last] { state->value.emplace((*last)()); }, state);
+        });
+    }
     return Future<T>(std::move(state));
 }
 

@@ -56,6 +56,7 @@ namespace detail {
 
 /// A tensor or an argument, as the caller gave it.
 struct Input {
+    Input() = default;
     explicit Input(const Tensor& given) : tensor(&given) {}
     explicit Input(const Argument& given) : argument(&given) {}
     const Tensor* tensor = nullptr;

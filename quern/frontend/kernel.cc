@@ -308,9 +308,34 @@ Kernel::Where Kernel::where() const {
 AsyncKernel Kernel::async() const { return AsyncKernel(*this); }
 AsyncKernel Kernel::async(const Stream& stream) const { return AsyncKernel(*this, stream); }
 
-Future<Tensor> AsyncKernel::call(std::span<const detail::Input> inputs) const {
-    const auto [operands, arguments] = taken_apart(inputs);
-    return run(operands, arguments);
+Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) const {
+    std::vector<Future<Tensor>> futures;
+    std::vector<Tensor> operands;
+    std::vector<Argument> arguments;
+    std::vector<std::size_t> places;
+    for (const detail::AsyncInput& input : inputs) {
+        if (input.argument != nullptr) arguments.push_back(*input.argument);
+        if (input.tensor != nullptr) operands.push_back(*input.tensor);
+        if (input.future == nullptr) continue;
+        // Its place is filled when it is there.
+        places.push_back(operands.size());
+        operands.emplace_back();
+        futures.push_back(*input.future);
+    }
+    if (futures.empty()) return run(operands, arguments);
+    return or_out_of_memory("kernel", [&] {
+        auto held = std::make_shared<Held>(operands);
+        auto work = [kernel = kernel_.with(kernel_.where().numerics), held = std::move(held),
+                     arguments, futures, places] {
+            return held->during([&] {
+                std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
+                for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = futures[i].get();
+                return kernel.run(all, arguments);
+            });
+        };
+        if (stream_) return Stream(*stream_).run(std::move(work));
+        return run_after(futures, std::move(work));
+    });
 }
 
 Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,

@@ -93,5 +93,64 @@ TEST(AsyncKernel, KeepsOperandsThatTheCallerDropped) {
     EXPECT_TRUE(is_released);
 }
 
+TEST(AsyncKernel, TakesFuturesAsOperands) {
+    for (const Device& device : every_device()) {
+        SCOPED_TRACE(device.id());
+        const AsyncKernel scale = Kernel(kScale).on(device).async();
+        const AsyncKernel sum = Kernel(R"(compute(x, y, z) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] + 10.0 * y[i] + 100.0 * z[i]
+})")
+                                    .on(device)
+                                    .async();
+        const Tensor one = Tensor::from<float>({2}, {1, 2});
+        const Future<Tensor> two = scale(one, arg("factor", 2)),
+                             three = scale(one, arg("factor", 3));
+        EXPECT_EQ(sum(two, one, three).get().values(), (std::vector<double>{312, 624}));
+        EXPECT_EQ(sum(one, two, two).get().values(), (std::vector<double>{221, 442}));
+        EXPECT_EQ(scale(scale(two, arg("factor", 5)), arg("factor", 7)).get().values(),
+                  (std::vector<double>{70, 140}));
+    }
+}
+
+TEST(AsyncKernel, ChainsOfManyFuturesTakeNoThreadEach) {
+    const AsyncKernel next = Kernel(R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] + 1.0
+})")
+                                 .async();
+    Future<Tensor> last = next(Tensor::from<float>({1}, {0}));
+    for (int i = 1; i < 3000; ++i) last = next(last);
+    EXPECT_EQ(last.get().item(), 3000);
+}
+
+TEST(AsyncKernel, FailsWithTheErrorOfTheFutureThatItTakes) {
+    const AsyncKernel pick = Kernel(R"(compute(x, at) {
+    @kernel custom
+    for i in 0..n: out[i] = x[at[i]]
+})")
+                                 .async();
+    const AsyncKernel scale = Kernel(kScale).async();
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    const Future<Tensor> wrong = pick(x, Tensor::from<std::int64_t>({2}, {0, 5}));
+    const Future<Tensor> after = scale(wrong, arg("factor", 2));
+    EXPECT_THROWS(KernelError, "E0507", after.get());
+    EXPECT_THROWS(KernelError, "E0507", scale(after, arg("factor", 2)).get());
+    // What does not fit is seen when it is there.
+    const Future<Tensor> whole = ready_future(Tensor::from<float>({2}, {1, 2}));
+    EXPECT_THROWS(KernelError, "E0411", scale(whole).get());
+    EXPECT_THROWS(ValueError, "future", scale(Future<Tensor>(), arg("factor", 2)));
+}
+
+TEST(AsyncKernel, TakesFuturesOnAStreamInItsOrder) {
+    const Stream stream;
+    const AsyncKernel scale = Kernel(kScale).async(stream), beside = Kernel(kScale).async();
+    Future<Tensor> last = ready_future(Tensor::from<float>({1}, {1}));
+    for (int i = 0; i < 20; ++i) {
+        last = scale(beside(last, arg("factor", 2)), arg("factor", 0.5));
+    }
+    EXPECT_EQ(last.get().item(), 1);
+}
+
 }  // namespace
 }  // namespace quern
