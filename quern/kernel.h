@@ -86,7 +86,10 @@ public:
     }
 
     /// Runs it and writes what it gives to `result`, which has the shape and dtype of that, its
-    /// device, and no gaps: a launch like an earlier one then allocates nothing.
+    /// device, and no gaps. On the device cpu a launch like an earlier one allocates nothing; where
+    /// the interpreter or several devices run it, operands with gaps are taken by their row-major
+    /// positions, or `result` is larger than the caches and at no multiple of 64 bytes, the result
+    /// is made apart and copied.
     ///
     /// Throws ShapeError, DTypeError or DeviceError before any work if `result` does not fit, and
     /// ValueError if it has memory in common with an operand; else as a call does. If the kernel

@@ -96,6 +96,13 @@ public:
         return kernel_(inputs...);
     }
 
+    /// Writes to a tensor that is there, as Kernel does.
+    template <class... Inputs>
+    void into(Tensor& result, const Inputs&... inputs) const {
+        static_assert(detail::StaticCheckOf<Text, void(), Inputs...>::run());
+        kernel_.into(result, inputs...);
+    }
+
     Kernel on(const Device& device) const { return kernel_.on(device); }
     Kernel with(Numerics numerics) const { return kernel_.with(numerics); }
 

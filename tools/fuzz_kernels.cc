@@ -123,7 +123,8 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
         return where + "reproducible code differs from the interpreter";
     }
     std::mt19937_64 engine{std::uint64_t(number)};
-    std::string by_tiling = quern::cpu_test::wrong_by_random_tiling(c, *expected, simd, engine);
+    std::string by_tiling = quern::cpu_test::wrong_by_random_tiling(
+        c, *expected, simd, quern::Numerics::Reproducible, engine);
     if (!by_tiling.empty()) return by_tiling;
     const auto strict = c.compiled(quern::Numerics::Strict, simd);
     if (!strict) return where + "an assertion failed in strict code";

@@ -191,7 +191,8 @@ Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> a
 Tensor Kernel::run_held(std::span<const Tensor> operands,
                         std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
-        frontend::LaunchKey key = body_->key(where());
+        const Where place = where();
+        frontend::LaunchKey key = body_->key(place);
         frontend::LaunchList<const Tensor*> pointers;
         for (const Tensor& operand : operands) {
             key.add(operand);
@@ -199,13 +200,14 @@ Tensor Kernel::run_held(std::span<const Tensor> operands,
         }
         for (const Argument& argument : arguments) key.add(argument.name, argument.value);
         auto result = frontend::launch_again(key, pointers);
-        return result ? std::move(*result) : body_->launch(key, operands, arguments, where());
+        return result ? std::move(*result) : body_->launch(key, operands, arguments, place);
     });
 }
 
 Tensor Kernel::call(std::span<const detail::Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
-        frontend::LaunchKey key = body_->key(where());
+        const Where place = where();
+        frontend::LaunchKey key = body_->key(place);
         frontend::LaunchList<const Tensor*> pointers;
         for (const detail::Input& input : inputs) {
             if (input.tensor == nullptr) continue;
@@ -220,7 +222,7 @@ Tensor Kernel::call(std::span<const detail::Input> inputs) const {
             return std::move(*result);
         }
         const auto [operands, arguments] = taken_apart(inputs);
-        return body_->launch(key, operands, arguments, where());
+        return body_->launch(key, operands, arguments, place);
     });
 }
 
@@ -283,7 +285,8 @@ void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) co
         }
         if (frontend::launch_again_into(key, pointers, result)) return;
         const auto [operands, arguments] = taken_apart(inputs);
-        require_fit(result, body_->check(operands, arguments, place), place.device);
+        const frontend::OperandInfo made_info = body_->check(operands, arguments, place);
+        require_fit(result, made_info, body_->options_on(place).placement.device);
         const Tensor made = body_->launch(key, operands, arguments, place);
         if (result.bytes() > 0) std::memcpy(result.data(), made.data(), result.bytes());
     });
@@ -341,9 +344,10 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
 Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,
                                 std::span<const Argument> arguments) const {
     return or_out_of_memory("kernel", [&] {
-        kernel_.body_->check(operands, arguments, kernel_.where());
+        const Kernel::Where place = kernel_.where();
+        kernel_.body_->check(operands, arguments, place);
         auto held = std::make_shared<Held>(std::vector(operands.begin(), operands.end()));
-        auto work = [kernel = kernel_.with(kernel_.where().numerics), held = std::move(held),
+        auto work = [kernel = kernel_.with(place.numerics), held = std::move(held),
                      arguments = std::vector(arguments.begin(), arguments.end())] {
             return held->during([&] { return kernel.run_held(held->tensors(), arguments); });
         };

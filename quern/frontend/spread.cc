@@ -246,6 +246,9 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     const BoundLaunch whole = bound(source, compute, operands, arguments, alone);
     ir::Kernel kernel = whole.prepared->lowered.kernel;
     Cut cut = cut_of(kernel, options.placement.spread);
+    if (cut.combine && cut.why_not.empty() && options.numerics == Numerics::Reproducible) {
+        cut.why_not = "it is a reduction, whose order reproducible mode keeps";
+    }
     const auto outermost =
         std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });
     std::int64_t trips = 0;

@@ -38,7 +38,8 @@ std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics
                       cpu::Simd simd) {
     fmt::memory_buffer key;
     auto out = std::back_inserter(key);
-    fmt::format_to(out, "{}\n{}\n{}\n", cpu::code_version(), cpu::to_string(simd), int(numerics));
+    fmt::format_to(out, "{}\n{}\n{}\n", cpu::code_version(), cpu::to_string(simd),
+                   to_string(numerics));
     for (const ir::DimFacts& d : facts.dims) {
         fmt::format_to(out, "{} {} {} {}\n", d.is_one, d.fits_int32, d.divisible_log2,
                        int(d.bucket));

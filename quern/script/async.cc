@@ -18,6 +18,7 @@ Interpreter::Interpreter(const Interpreter& other)
       globals_(other.globals_),
       depth_(other.depth_),
       placement_(other.placement_),
+      numerics_(other.numerics_),
       placed_kernels_(other.placed_kernels_),
       kernel_name_(other.kernel_name_),
       is_beside_(true) {}

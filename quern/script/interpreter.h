@@ -174,6 +174,7 @@ private:
 
     /// Of a pipeline with @parallel(model): its kernels go to the devices in turn.
     frontend::Placement placement_;
+    Numerics numerics_;
     std::size_t placed_kernels_ = 0;
     Value returned_;
 

@@ -69,7 +69,7 @@ void Interpreter::announce(const lang::Source& source, NodeId compute,
                            const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
                            frontend::LaunchOptions& options) {
     options.pedantic = options_.pedantic;
-    options.numerics = options_.numerics ? *options_.numerics : default_numerics();
+    options.numerics = numerics_;
     if (!options_.explained) return;
     options_.explained(kernel_name(),
                        frontend::explain(source, compute, infos_of(operands), numbers, options));

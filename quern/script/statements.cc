@@ -18,7 +18,8 @@ Interpreter::Interpreter(const lang::Source& source, const Signature& signature,
       tree_(source.tree()),
       signature_(signature),
       bindings_(bindings),
-      options_(options) {
+      options_(options),
+      numerics_(options.numerics ? *options.numerics : default_numerics()) {
     if (options.device) placement_.device = *options.device;
     for (NodeId id = node(tree_.root).first; id >= 0; id = node(id).next) {
         if (node(id).kind == Kind::Pipeline) pipelines_.emplace(text(child(id, 0)), id);
@@ -137,7 +138,7 @@ void Interpreter::config(NodeId id) {
                                  "\"{}\"",
                                  *said));
             }
-            if (!options_.numerics) set_default_numerics(*numerics);
+            if (!options_.numerics) numerics_ = *numerics;
             continue;
         }
         if (const auto message = absent_device(*said)) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "quern/device.h"
 #include "quern/numerics.h"
@@ -163,6 +165,48 @@ TEST_F(Modes, AreASettingOfScripts) {
     EXPECT_FALSE(same_bits(of("strict"), expected));
     EXPECT_EQ(script::error_of("config { numerics: \"exact\" }"), "E0441 at 1:20");
     EXPECT_EQ(script::error_of("config { numerics: 1 }"), "E0441 at 1:20");
+}
+
+TEST_F(Modes, OfAScriptEndWithIt) {
+    const script::RunOptions options;
+    script::run_text("config { numerics: \"reproducible\" }", {}, options);
+    EXPECT_EQ(default_numerics(), Numerics::Strict);
+}
+
+TEST_F(Modes, ReproducibleCutsNoReduction) {
+    const Tensor x = uniform({20011}, 8);
+    const std::string sum =
+        "(x) @device([\"cpu:0\", \"cpu:1\"]) @parallel(data) {\n    @kernel "
+        "reduce(+)\n    for i in 0..len:\n        yield x[i]\n}";
+    const script::CaughtWarnings warnings;
+    const Tensor cut = Kernel("compute" + sum).with(Numerics::Reproducible)(x);
+    EXPECT_EQ(warnings.count("W0707"), 1);
+    EXPECT_TRUE(
+        same_bits(cut.to(Device("interpreter")), example("04").on(Device("interpreter"))(x)));
+}
+
+TEST_F(Modes, ChangedBesideCallsAreNotMixedUp) {
+    std::atomic<bool> ends = false;
+    std::thread changes([&] {
+        while (!ends) {
+            set_default_numerics(Numerics::Strict);
+            set_default_numerics(Numerics::Reproducible);
+        }
+    });
+    const Tensor x = uniform({5003}, 3);
+    for (int n = 0; n < 30; ++n) {
+        const Kernel kernel(
+            "compute(x) {\n    @kernel reduce(+)\n    for i in 0..len:\n        "
+            "yield x[i] * x[i] + " +
+            std::to_string(n) + ".25\n}");
+        static_cast<void>(kernel.on(Device("cpu"))(x));
+        static_cast<void>(kernel.on(Device("cpu")).with(Numerics::Strict)(x));
+        EXPECT_TRUE(same_bits(kernel.on(Device("cpu")).with(Numerics::Reproducible)(x),
+                              kernel.on(Device("interpreter"))(x)))
+            << n;
+    }
+    ends = true;
+    changes.join();
 }
 
 }  // namespace

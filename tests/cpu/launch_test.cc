@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "quern/kernel.h"
+#include "quern/static_kernel.h"
 #include "tests/cpu/compiled_run.h"
 
 // Launches that are like an earlier one in all but elements take a shorter way.
@@ -174,6 +175,28 @@ TEST_F(Launches, IntoAResultThatIsThere) {
                       (std::vector<double>{0, 0, 0, 0, 0, 2, 4, 6, 8, 10, 0, 0, 0, 0, 0}));
         }
     }
+}
+
+TEST_F(Launches, IntoAResultHeedTheDeviceOfTheText) {
+    for (const char* device : {"interpreter", "cpu:1", "cpu"}) {
+        const Kernel twice("compute(x) @device(\"" + std::string(device) +
+                           "\") {\n    @kernel elementwise\n    for i in 0..len: out[i] = x[i] * "
+                           "2.0\n}");
+        Tensor result({3}, DType::Float32, Device(device));
+        Tensor elsewhere({3}, DType::Float32, Device("cpu:2"));
+        for (int round = 0; round < 2; ++round) {
+            twice.into(result, numbers({3}, 1));
+            EXPECT_EQ(result.values(), (std::vector<double>{2, 4, 6}));
+            EXPECT_THROWS(DeviceError, "expected a result on", twice.into(elsewhere, result));
+        }
+    }
+    const auto thrice = QUERN_KERNEL(R"(compute(x) {
+        @kernel elementwise
+        for i in 0..len: out[i] = x[i] * 3.0
+    })");
+    Tensor result({3});
+    thrice.into(result, numbers({3}, 1));
+    EXPECT_EQ(result.values(), (std::vector<double>{3, 6, 9}));
 }
 
 TEST_F(Launches, IntoAResultClearWhatTheKernelDoesNotWrite) {

@@ -13,12 +13,13 @@ namespace {
 
 using cpu_test::Case;
 
-class Tilings : public ::testing::TestWithParam<Row> {
+class TilingsOfSums : public ::testing::Test {
 protected:
     void SetUp() override {
         if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
     }
 };
+class Tilings : public TilingsOfSums, public ::testing::WithParamInterface<Row> {};
 
 TEST_P(Tilings, ThatAreLegalGiveTheInterpretersNumbers) {
     const Case c = case_of(GetParam());
@@ -26,7 +27,35 @@ TEST_P(Tilings, ThatAreLegalGiveTheInterpretersNumbers) {
     ASSERT_TRUE(expected);
     std::mt19937 engine(std::uint32_t(std::stoi(GetParam().number)));
     for (const cpu::Simd simd : cpu_test::levels_here()) {
-        EXPECT_EQ(cpu_test::wrong_by_random_tiling(c, *expected, simd, engine), "");
+        EXPECT_EQ(
+            cpu_test::wrong_by_random_tiling(c, *expected, simd, Numerics::Reproducible, engine),
+            "");
+    }
+}
+
+TEST_F(TilingsOfSums, ThatAreLegalAddUpSmallIntegersExactlyInStrictMode) {
+    const auto integers = [](const Shape& shape, std::uint64_t seed) {
+        return uniform(shape, seed, -9, 9).to(DType::Int32).to(DType::Float32);
+    };
+    const cpu_test::Arguments padded{{"stride", std::int64_t(1)}, {"padding", std::int64_t(1)}};
+    const Case cases[] = {
+        Case(example_text("04"), {integers({9000}, 1)}),
+        Case(example_text("05"), {integers({9000}, 2)}),
+        Case(example_text("07"), {integers({19, 700}, 3)}),
+        Case(example_text("09"), {integers({17, 33}, 4), integers({33, 70}, 5)}),
+        Case(example_text("11"),
+             {integers({1, 3, 9, 21}, 6), integers({5, 3, 3, 3}, 7), integers({5}, 8)}, padded)};
+    std::mt19937 engine(11);
+    for (const Case& c : cases) {
+        const std::optional<Tensor> expected = c.interpreted();
+        ASSERT_TRUE(expected);
+        for (const cpu::Simd simd : cpu_test::levels_here()) {
+            for (int i = 0; i < 4; ++i) {
+                EXPECT_EQ(
+                    cpu_test::wrong_by_random_tiling(c, *expected, simd, Numerics::Strict, engine),
+                    "");
+            }
+        }
     }
 }
 
@@ -145,6 +174,15 @@ TEST(Legal, ACompilerRefusesATilingThatIsNot) {
         EXPECT_NE(refusal.reason().find("a vector has 16 lanes, not 3"), std::string::npos)
             << refusal.reason();
     }
+}
+
+TEST(Legal, ACompilerRefusesATilingForAnotherMode) {
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    const ir::Facts facts = matmul().facts();
+    const Tiling tiling;
+    EXPECT_THROWS(
+        Refusal, "a tiling for another numeric mode",
+        compile({matmul().kernel(), facts, Numerics::Reproducible, cpu::Simd::Sse41, &tiling}));
 }
 
 }  // namespace

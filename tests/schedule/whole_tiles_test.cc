@@ -58,6 +58,27 @@ TEST(WholeTiles, StepsDecide) {
     EXPECT_TRUE(has(after(sums("0..n step 24"), x), "min("));
 }
 
+TEST(WholeTiles, NotWhereTheEndIsAVar) {
+    const std::string text = R"(
+compute(x) {
+    @kernel custom
+    for b in 0..rows:
+        var m = 2
+        var s = 0.0
+        for k in 0..m * 16 step 16:
+            m = 1
+            s += min(16, m * 16 - k)
+        out[b] = x[b, 0] + s
+})";
+    const Case c(text, {uniform({3, 128}, 1)});
+    ir::Kernel kernel = c.kernel();
+    whole_tiles(kernel, c.facts());
+    EXPECT_TRUE(has(ir::print(kernel), "min(")) << ir::print(kernel);
+    const auto before = c.interpreted(), after_it = c.interpreted(kernel);
+    ASSERT_TRUE(before && after_it);
+    EXPECT_TRUE(same_bits(*before, *after_it));
+}
+
 TEST(WholeTiles, DivisorsComeFromFactsAndNumbers) {
     const Case c("compute(x) {\n@kernel custom\nfor b in 0..n, i in 0..m: out[b, i] = x[b, i]\n}",
                  {Tensor({48, 7})});

@@ -144,7 +144,9 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     schedule::Tiling tiling;
     if (request.tiling) {
         tiling = *request.tiling;
-        result.refusal = schedule::legal(prepared, target, tiling);
+        result.refusal = tiling.numerics == request.numerics
+                             ? schedule::legal(prepared, target, tiling)
+                             : "a tiling for another numeric mode";
         if (!result.refusal.empty()) return;
     } else {
         tiling = schedule::choose(prepared, request.facts, request.numerics, target);
