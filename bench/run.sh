@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Runs every benchmark of a release build and writes bench/RESULTS.md.
-# usage: bench/run.sh [BUILD_FOLDER]
+# Runs every benchmark of a release build and writes bench/RESULTS.md. With a pattern it runs those
+# whose titles match, and keeps what the file says of the others.
+# usage: bench/run.sh [BUILD_FOLDER [PATTERN]]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-$here/../build/release}
+pattern=${2:-}
 results=$here/RESULTS.md
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+if [ -n "$pattern" ]; then cp "$results" "$scratch/before"; fi
 
 machine() {
     grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //'
@@ -52,6 +55,12 @@ library() {
 
 # A program that misses a target ends with an error; the others run all the same.
 section() { # TITLE COMMAND...
+    if [ -n "$pattern" ] && ! [[ "$1" =~ $pattern ]]; then
+        # Titles say targets too, which may have changed: the words before them name a section.
+        awk -v name="## ${1%% (*}" '/^## / {on = index($0, name) == 1; if (on) print ""} on' \
+            "$scratch/before" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
+        return
+    fi
     echo
     echo "## $1"
     echo
@@ -63,7 +72,8 @@ section() { # TITLE COMMAND...
 }
 
 shared=$build/shared
-cmake -S "$here/.." -B "$shared" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+cmake -S "$here/.." -B "$shared" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" -DBUILD_SHARED_LIBS=ON \
     -DQUERN_TESTS=OFF -DQUERN_TOOLS=OFF -DQUERN_BENCH=OFF > /dev/null
 cmake --build "$shared" > /dev/null
 
