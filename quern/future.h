@@ -121,14 +121,12 @@ private:
     }
 
     friend class Stream;
-    template <class U, class Work>
-    friend Future<U> run_after(std::vector<Future<U>> before, Work work);
+    template <class U, class V, class Work>
+    friend Future<U> run_after(const std::vector<Future<V>>& before, Work work);
     template <class U, class Work>
     friend Future<U> run_async(Work work);
     template <class U>
     friend Future<U> ready_future(U value);
-    template <class U>
-    friend Future<std::vector<U>> when_all(std::vector<Future<U>> futures);
     template <class U>
     friend Future<std::pair<U, std::size_t>> when_any(std::vector<Future<U>> futures);
 
@@ -146,14 +144,14 @@ Future<T> run_async(Work work) {
 
 /// The same when the work of all of `before` is done, whether or not it failed. Throws ValueError
 /// (E0631) if there are no futures.
-template <class T, class Work>
-Future<T> run_after(std::vector<Future<T>> before, Work work) {
+template <class T, class U, class Work>
+Future<T> run_after(const std::vector<Future<U>>& before, Work work) {
     if (before.empty()) detail::refuse_no_futures("run_after");
-    for (const Future<T>& future : before) future.state();
+    for (const Future<U>& future : before) future.state();
     auto state = std::make_shared<detail::FutureState<T>>();
     auto last = std::make_shared<Work>(std::move(work));
     auto missing = std::make_shared<std::atomic<std::size_t>>(before.size());
-    for (const Future<T>& each : before) {
+    for (const Future<U>& each : before) {
         each.state().then([state, last, missing] {
             if (missing->fetch_sub(1) != 1) return;
             detail::run_later([state, last] { state->value.emplace((*last)()); }, state);
@@ -176,23 +174,11 @@ Future<T> ready_future(T value) {
 template <class T>
 Future<std::vector<T>> when_all(std::vector<Future<T>> futures) {
     if (futures.empty()) detail::refuse_no_futures("when_all");
-    for (const Future<T>& future : futures) future.state();
-    auto state = std::make_shared<detail::FutureState<std::vector<T>>>();
-    auto list = std::make_shared<const std::vector<Future<T>>>(std::move(futures));
-    auto missing = std::make_shared<std::atomic<std::size_t>>(list->size());
-    for (const Future<T>& each : *list) {
-        each.state().then([state, list, missing] {
-            if (missing->fetch_sub(1) != 1) return;
-            detail::run_later(
-                [state, list] {
-                    std::vector<T> values;
-                    for (const Future<T>& done : *list) values.push_back(done.get());
-                    state->value.emplace(std::move(values));
-                },
-                state);
-        });
-    }
-    return Future<std::vector<T>>(std::move(state));
+    return run_after<std::vector<T>>(futures, [futures] {
+        std::vector<T> values;
+        for (const Future<T>& done : futures) values.push_back(done.get());
+        return values;
+    });
 }
 
 /// The first result that is there, and the number of its future; the others go on. Futures that

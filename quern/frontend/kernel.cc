@@ -332,12 +332,15 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
                      arguments, futures, places] {
             return held->during([&] {
                 std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
-                for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = futures[i].get();
-                return kernel.run(all, arguments);
+                for (std::size_t i = 0; i < places.size(); ++i) {
+                    all[places[i]] = futures[i].get();
+                    require_memory(all[places[i]]);
+                }
+                return kernel.run_held(all, arguments);
             });
         };
         if (stream_) return Stream(*stream_).run(std::move(work));
-        return run_after(futures, std::move(work));
+        return run_after<Tensor>(futures, std::move(work));
     });
 }
 

@@ -64,15 +64,17 @@ bool has(Simd simd) {
 Simd chosen_simd() {
     const char* name = std::getenv("QUERN_CPU");
     Simd highest = kSimdLevels[0];
-    std::string names;
     for (const Simd simd : kSimdLevels) {
         if (has(simd)) highest = simd;
-        names += (names.empty() ? "" : ", ") + std::string(to_string(simd));
         if (!name || std::string_view(name) != to_string(simd)) continue;
         if (has(simd)) return simd;
         raise(ValueError(std::string("[cpu] QUERN_CPU: this processor does not have ") + name));
     }
     if (name && *name) {
+        std::string names;
+        for (const Simd simd : kSimdLevels) {
+            names += (names.empty() ? "" : ", ") + std::string(to_string(simd));
+        }
         raise(ValueError("[cpu] QUERN_CPU: expected one of " + names + ", got '" + name + "'"));
     }
     return highest;

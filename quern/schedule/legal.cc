@@ -66,7 +66,6 @@ private:
     struct Around {
         bool in_lanes = false;
         int copies = 1;
-        std::size_t unrolled = 0;
     };
 
     std::string name(ir::SymbolId symbol) const { return k_.symbols[symbol].name; }
@@ -81,9 +80,7 @@ private:
                     const std::string why = reason(s, split, around);
                     if (!why.empty()) return name(s.symbol) + ": " + why;
                     inside.in_lanes |= split.level == Level::Vector;
-                    if (split.level != Level::Unroll) continue;
-                    inside.copies *= split.factor;
-                    ++inside.unrolled;
+                    if (split.level == Level::Unroll) inside.copies *= split.factor;
                 }
             }
             for (const auto* inner : {&s.body, &s.otherwise}) {
@@ -121,7 +118,7 @@ private:
         // In lanes each copy has sums of its own.
         if (!tiling_.has(s.symbol, Level::Vector)) return "one sum is for all copies";
         if (tiling_.numerics == Numerics::Reproducible) return "copies add up in another order";
-        if (around.unrolled > 0) return "sums of copies inside of copies";
+        if (around.copies > 1) return "sums of copies inside of copies";
         return {};
     }
 

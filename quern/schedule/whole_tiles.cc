@@ -36,7 +36,6 @@ public:
                 return ir::rewrite(k_, id, [&](ExprId node) { return replaced(node); });
             });
             const bool is_loop = s.kind == StmtKind::For;
-            // Copied, since statements that hold it may move.
             if (is_loop) loops_.push_back({s.symbol, s.value, s.end, s.step});
             block(s.body);
             block(s.otherwise);
@@ -95,7 +94,7 @@ public:
     void run() {
         collect(k_.body);
         // A var is taken for its first value until something else is assigned to it.
-        while (!k_.body.empty() && !holds(k_.body)) {
+        while (!holds(k_.body)) {
         }
         if (!values_.empty()) replace(k_.body);
     }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "quern/device.h"
 
 namespace quern::cli {
 namespace {
@@ -115,6 +116,27 @@ TEST(CommandUse, AnUnknownDeviceIsAnError) {
     EXPECT_EQ(outcome.status, 1);
     EXPECT_NE(outcome.err.find("cuda:9"), std::string::npos) << outcome.err;
     EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--device", "interpreter"}).status, 0);
+}
+
+TEST(CommandUse, NumericsComeFromTheOptionThenTheEnvironment) {
+    if (!Device("auto").is_cpu()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const std::vector<std::string> explain = {"explain", script, "--shape", "x=f32[7]"};
+    std::vector<std::string> fast = explain;
+    fast.insert(fast.end(), {"--numerics", "fast"});
+    EXPECT_NE(run(fast).out.find("; fast"), std::string::npos) << run(fast).out;
+    ::setenv("QUERN_NUMERICS", "reproducible", 1);
+    EXPECT_NE(run(explain).out.find("; reproducible"), std::string::npos) << run(explain).out;
+    EXPECT_NE(run(fast).out.find("; fast"), std::string::npos);
+    ::setenv("QUERN_NUMERICS", "exact", 1);
+    const Outcome wrong = run(explain);
+    ::unsetenv("QUERN_NUMERICS");
+    EXPECT_NE(wrong.status, 0);
+    EXPECT_NE(wrong.err.find("expected QUERN_NUMERICS to be strict, reproducible or fast, got "
+                             "'exact'"),
+              std::string::npos)
+        << wrong.err;
 }
 
 }  // namespace

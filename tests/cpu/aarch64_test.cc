@@ -42,11 +42,11 @@ std::size_t bytes_of(const interpret::View& view) {
     return std::size_t(elements) * size_of(view.dtype);
 }
 
-class Aarch64 : public ::testing::Test {
+class Aarch64 : public Compiled {
 protected:
     void SetUp() override {
-        if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
-        if (std::string(QUERN_AARCH64_RUN).empty()) {
+        Compiled::SetUp();
+        if (!IsSkipped() && std::string(QUERN_AARCH64_RUN).empty()) {
             GTEST_SKIP() << "no g++-aarch64-linux-gnu or no qemu-user";
         }
     }

@@ -96,6 +96,7 @@ TEST_F(KernelCache, HasAnotherKeyForAllThatDecidesTheCode) {
     for (const cpu::Simd simd : cpu::kSimdLevels) {
         add(base, Numerics::Strict, simd);
         add(base, Numerics::Reproducible, simd);
+        add(base, Numerics::Fast, simd);
     }
     add(Case(text + "x[i] + 2.0 }", {numbers({7})}), Numerics::Strict, cpu::Simd::Scalar);
     add(Case(text + "x[i] + 1.0 }", {numbers({1})}), Numerics::Strict, cpu::Simd::Scalar);
@@ -106,6 +107,10 @@ TEST_F(KernelCache, HasAnotherKeyForAllThatDecidesTheCode) {
     add(Case(rows + "x[i, j] }", {numbers({3, 7})}), Numerics::Strict, cpu::Simd::Scalar);
     add(Case(rows + "x[i, j] }", {numbers({7, 3}).permute({1, 0})}), Numerics::Strict,
         cpu::Simd::Scalar);
+    ir::Facts streamed = base.facts();
+    streamed.operands.back().is_streamed = true;
+    EXPECT_TRUE(keys.insert(cache_key(base.kernel(), streamed, Numerics::Strict, cpu::Simd::Scalar))
+                    .second);
     const std::string key =
         cache_key(base.kernel(), base.facts(), Numerics::Strict, cpu::Simd::Scalar);
     EXPECT_EQ(key.find(cpu::code_version()), 0u);

@@ -7,6 +7,7 @@
 
 #include "quern/kernel.h"
 #include "quern/static_kernel.h"
+#include "quern/support/processor.h"
 #include "tests/cpu/compiled_run.h"
 
 // Launches that are like an earlier one in all but elements take a shorter way.
@@ -174,6 +175,24 @@ TEST_F(Launches, IntoAResultThatIsThere) {
             EXPECT_EQ(whole.values(),
                       (std::vector<double>{0, 0, 0, 0, 0, 2, 4, 6, 8, 10, 0, 0, 0, 0, 0}));
         }
+    }
+}
+
+TEST_F(Launches, IntoAResultThatNoCacheHoldsAtAnyAddress) {
+    const Kernel negated = kernel(
+        "compute(x) {\n    @kernel elementwise\n    for i in 0..len: "
+        "out[i] = -x[i]\n}");
+    const auto n = std::int64_t(largest_cache() / sizeof(float)) + 1;
+    const Tensor x = numbers({n}, 1);
+    Tensor whole({n + 1});
+    Tensor behind = whole.slice(0, 1, n + 1), aligned({n});
+    for (int round = 0; round < 2; ++round) {
+        negated.into(aligned, x);
+        negated.into(behind, x);
+    }
+    for (const std::int64_t i : {std::int64_t(0), n / 2, n - 1}) {
+        EXPECT_EQ(behind.data<float>()[i], -x.data<float>()[i]);
+        EXPECT_EQ(aligned.data<float>()[i], -x.data<float>()[i]);
     }
 }
 

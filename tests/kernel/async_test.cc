@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "quern/kernel.h"
+#include "quern/memory_pool.h"
 #include "quern/static_kernel.h"
 #include "tests/tensor_test.h"
 
@@ -140,6 +144,25 @@ TEST(AsyncKernel, FailsWithTheErrorOfTheFutureThatItTakes) {
     const Future<Tensor> whole = ready_future(Tensor::from<float>({2}, {1, 2}));
     EXPECT_THROWS(KernelError, "E0411", scale(whole).get());
     EXPECT_THROWS(ValueError, "future", scale(Future<Tensor>(), arg("factor", 2)));
+}
+
+TEST(AsyncKernel, GoesOnBesideAFutureWhenMemoryIsTakenBack) {
+    const Kernel sum = Kernel(R"(compute(x, y) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] + y[i]
+})");
+    MemoryPool pool(Device(), 1 << 20);
+    Tensor x = pool.allocate({3}, DType::Float32);
+    for (int i = 0; i < 3; ++i) x.data<float>()[i] = float(i);
+    std::atomic<bool> goes_on = false;
+    const Future<Tensor> late = run_async<Tensor>([&] {
+        while (!goes_on) std::this_thread::yield();
+        return Tensor::from<float>({3}, {10, 20, 30});
+    });
+    const Future<Tensor> result = sum.async()(x, late);
+    pool.free(x);
+    goes_on = true;
+    EXPECT_EQ(result.get().values(), (std::vector<double>{10, 21, 32}));
 }
 
 TEST(AsyncKernel, TakesFuturesOnAStreamInItsOrder) {

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "tests/cpu/compiled_run.h"
 #include "tests/cpu/random_tiling.h"
 #include "tests/schedule/examples.h"
 
@@ -13,13 +14,8 @@ namespace {
 
 using cpu_test::Case;
 
-class TilingsOfSums : public ::testing::Test {
-protected:
-    void SetUp() override {
-        if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
-    }
-};
-class Tilings : public TilingsOfSums, public ::testing::WithParamInterface<Row> {};
+using CompiledTilings = cpu_test::Compiled;
+class Tilings : public CompiledTilings, public ::testing::WithParamInterface<Row> {};
 
 TEST_P(Tilings, ThatAreLegalGiveTheInterpretersNumbers) {
     const Case c = case_of(GetParam());
@@ -33,7 +29,7 @@ TEST_P(Tilings, ThatAreLegalGiveTheInterpretersNumbers) {
     }
 }
 
-TEST_F(TilingsOfSums, ThatAreLegalAddUpSmallIntegersExactlyInStrictMode) {
+TEST_F(CompiledTilings, ThatAreLegalAddUpSmallIntegersExactlyInStrictMode) {
     const auto integers = [](const Shape& shape, std::uint64_t seed) {
         return uniform(shape, seed, -9, 9).to(DType::Int32).to(DType::Float32);
     };
@@ -162,8 +158,7 @@ TEST(Legal, NamesASplitThatIsNoneOfALoop) {
     EXPECT_EQ(legal(prepared, {}, tiling), "a split of a loop that is not there");
 }
 
-TEST(Legal, ACompilerRefusesATilingThatIsNot) {
-    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+TEST_F(CompiledTilings, ACompilerRefusesATilingThatIsNot) {
     const ir::Facts facts = matmul().facts();
     Tiling tiling;
     tiling.splits = {{0, Level::Vector, 3}};
@@ -176,8 +171,7 @@ TEST(Legal, ACompilerRefusesATilingThatIsNot) {
     }
 }
 
-TEST(Legal, ACompilerRefusesATilingForAnotherMode) {
-    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+TEST_F(CompiledTilings, ACompilerRefusesATilingForAnotherMode) {
     const ir::Facts facts = matmul().facts();
     const Tiling tiling;
     EXPECT_THROWS(

@@ -140,19 +140,17 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
     const schedule::Target target = target_of(request.simd);
-    ir::Kernel prepared = schedule::prepare(request.kernel, request.facts, request.numerics);
-    schedule::Tiling tiling;
+    schedule::Plan plan;
     if (request.tiling) {
-        tiling = *request.tiling;
-        result.refusal = tiling.numerics == request.numerics
-                             ? schedule::legal(prepared, target, tiling)
+        ir::Kernel prepared = schedule::prepare(request.kernel, request.facts, request.numerics);
+        result.refusal = request.tiling->numerics == request.numerics
+                             ? schedule::legal(prepared, target, *request.tiling)
                              : "a tiling for another numeric mode";
         if (!result.refusal.empty()) return;
+        plan = schedule::lower(std::move(prepared), request.facts, target, *request.tiling);
     } else {
-        tiling = schedule::choose(prepared, request.facts, request.numerics, target);
+        plan = schedule::plan(request.kernel, request.facts, request.numerics, target);
     }
-    const schedule::Plan plan =
-        schedule::lower(std::move(prepared), request.facts, target, std::move(tiling));
 
     Session session;
     result.error = make_machine(session, request.simd);
