@@ -1,5 +1,5 @@
-# Writes OUTPUT, the definition of code_version(): a digest of SOURCES and the version LLVM.
-set(digests "llvm ${LLVM}")
+# Writes OUTPUT, the definition of code_version(): a digest of SOURCES, and the version LLVM.
+set(digests)
 foreach(source IN LISTS SOURCES)
     file(SHA256 ${source} digest)
     string(APPEND digests "\n${source} ${digest}")

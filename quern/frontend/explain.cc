@@ -211,20 +211,9 @@ private:
 std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> operands,
                         std::span<const Shape> shapes, const semantics::Binding& binding,
                         Numerics numerics) {
-    const ir::Kernel& kernel = prepared.lowered.kernel;
-    std::vector<std::vector<std::int64_t>> strides;
-    for (const Shape& shape : shapes) strides.push_back(row_major(shape));
-    strides.push_back(row_major(binding.output));
-    std::vector<ir::OperandView> views;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-        views.push_back({kAnywhere, operands[i].dtype, shapes[i], strides[i]});
-    }
-    views.push_back(
-        {kResult, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
     const auto schedule = [&] {
         const std::string loops =
-            prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views), numerics)
-                ->schedule();
+            compiled(prepared, operands, shapes, binding, numerics)->schedule();
         return numerics == Numerics::Strict ? loops
                                             : fmt::format("{}; {}", loops, to_string(numerics));
     };

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "quern/frontend/kernel_recorder.h"
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/prepare.h"
 #include "quern/ir/coverage.h"
@@ -101,10 +102,23 @@ CompiledKernels::~CompiledKernels() = default;
 std::shared_ptr<const CompiledKernel> CompiledKernels::find(const ir::Kernel& kernel,
                                                             const ir::Facts& facts,
                                                             Numerics numerics) {
+    auto code = find_or_make(kernel, facts, numerics);
+    note_for_recorders(kernel, facts, numerics);
+    return code;
+}
+
+std::shared_ptr<const CompiledKernel> CompiledKernels::find_or_make(const ir::Kernel& kernel,
+                                                                    const ir::Facts& facts,
+                                                                    Numerics numerics) {
     const Lock lock(mutex_);
+    if (auto loaded = loaded_.find(kernel, facts, numerics)) return loaded;
     auto& kernels = kernels_[std::size_t(numerics)];
     for (const auto& compiled : kernels) {
-        if (ir::holds(compiled->facts(), facts)) return compiled;
+        // What is not streamed is right for what could be, but slower.
+        if (compiled->is_streamed() == facts.operands.back().is_streamed &&
+            ir::holds(compiled->facts(), facts)) {
+            return compiled;
+        }
     }
     kernels.push_back(
         load_or_compile(kernel, facts, numerics, cpu::chosen_simd(), DiskCache::of_process()));
@@ -225,6 +239,28 @@ std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
     return {std::move(code), std::move(ready)};
 }
 
+/// What `work` gives. A kernel that the device does not run is E0600 at its line.
+template <class Work>
+auto or_kernel_error(const lang::Source& source, lang::NodeId compute, const Work& work) {
+#if QUERN_EXCEPTIONS
+    try {
+        return work();
+    } catch (const Refusal& refusal) {
+        lang::Diagnostics diagnostics(source);
+        diagnostics
+            .add(lang::Code::E0600, source.nodes[std::size_t(compute)].span,
+                 "the device cpu does not run " + refusal.reason())
+            .help("the device \"interpreter\" runs it");
+        diagnostics.raise();
+        throw;
+    }
+#else
+    static_cast<void>(source);
+    static_cast<void>(compute);
+    return work();
+#endif
+}
+
 }  // namespace
 
 BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
@@ -274,22 +310,36 @@ std::vector<void*> BoundLaunch::addresses() const {
 
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
                                                                        const BoundLaunch& launch) {
-#if QUERN_EXCEPTIONS
-    try {
-        return compile_and_bind(launch);
-    } catch (const Refusal& refusal) {
-        lang::Diagnostics diagnostics(source);
-        diagnostics
-            .add(lang::Code::E0600, source.nodes[std::size_t(launch.compute)].span,
-                 "the device cpu does not run " + refusal.reason())
-            .help("the device \"interpreter\" runs it");
-        diagnostics.raise();
-        throw;
+    return or_kernel_error(source, launch.compute, [&] { return compile_and_bind(launch); });
+}
+
+std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
+                                               std::span<const OperandInfo> operands,
+                                               std::span<const Shape> shapes,
+                                               const semantics::Binding& binding,
+                                               Numerics numerics) {
+    const ir::Kernel& kernel = prepared.lowered.kernel;
+    std::vector<std::vector<std::int64_t>> strides;
+    for (const Shape& shape : shapes) strides.push_back(row_major(shape));
+    strides.push_back(row_major(binding.output));
+    std::vector<ir::OperandView> views;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        views.push_back({kAnywhere, operands[i].dtype, shapes[i], strides[i]});
     }
-#else
-    static_cast<void>(source);
-    return compile_and_bind(launch);
-#endif
+    views.push_back(
+        {kResult, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
+    return prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views), numerics);
+}
+
+void compile_launch(const lang::Source& source, lang::NodeId compute,
+                    std::span<const OperandInfo> operands, const Arguments& arguments,
+                    const LaunchOptions& options) {
+    const auto prepared = prepare(source, compute, operands, arguments, options);
+    const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
+    const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
+    or_kernel_error(source, compute, [&] {
+        return compiled(*prepared, operands, shapes, binding, options.numerics);
+    });
 }
 
 void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,

@@ -74,6 +74,12 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
                          std::span<const OperandInfo> operands, const Arguments& arguments,
                          const LaunchOptions& options);
 
+/// Makes the code that a launch on row-major operands like these needs on the device cpu. Throws
+/// what `launch` throws before any work.
+void compile_launch(const lang::Source& source, lang::NodeId compute,
+                    std::span<const OperandInfo> operands, const Arguments& arguments,
+                    const LaunchOptions& options);
+
 /// Checks the Compute node for operands of these dtypes and shapes and says, for each dimension,
 /// where its value came from, which loops run in parallel and on what, bytes moved and operations
 /// done. Throws KernelError as `launch` does.

@@ -41,6 +41,12 @@ public:
         oldest = std::exchange(place[1], std::exchange(place[0], std::move(kept)));
     }
 
+    void clear() {
+        decltype(places_) all;  // released after the lock
+        const Lock lock(mutex_);
+        std::swap(all, places_);
+    }
+
 private:
     Mutex mutex_;
     std::array<std::array<std::shared_ptr<const Kept>, 2>, 512> places_;
@@ -132,14 +138,15 @@ bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> oper
     // Code that streams knows where results begin.
     const bool is_aligned =
         reinterpret_cast<std::uintptr_t>(result.data()) % Storage::kAlignment == 0;
-    const bool is_streamed = record.kernel->facts().operands.back().is_streamed;
     const bool fits = result.dtype() == record.dtype && result.shape() == record.shape &&
                       result.device() == record.device && result.is_contiguous() &&
-                      (is_aligned || !is_streamed);
+                      (is_aligned || !record.kernel->is_streamed());
     if (!fits) return false;
     if (record.is_cleared && result.bytes() > 0) std::memset(result.data(), 0, result.bytes());
     return run(record, operands, result, {});
 }
+
+void forget_launches() { records().clear(); }
 
 void remember(const LaunchKey& key, LaunchRecord record) {
     const auto words = key.words();

@@ -68,4 +68,7 @@ bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> oper
 /// Keeps a launch, in the place of an older one if there are many.
 void remember(const LaunchKey& key, LaunchRecord record);
 
+/// Nothing is remembered any more.
+void forget_launches();
+
 }  // namespace quern::frontend

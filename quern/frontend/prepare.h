@@ -11,6 +11,7 @@
 #include "quern/frontend/launch.h"
 #include "quern/interpret/interpret.h"
 #include "quern/runtime/compiled.h"
+#include "quern/runtime/kernel_bundle.h"
 #include "quern/semantics/bind.h"
 #include "quern/semantics/request.h"
 #include "quern/support/threads.h"
@@ -28,7 +29,12 @@ public:
                                                Numerics numerics);
 
 private:
+    std::shared_ptr<const CompiledKernel> find_or_make(const ir::Kernel& kernel,
+                                                       const ir::Facts& facts, Numerics numerics);
+
     Mutex mutex_;
+    LoadedCode loaded_;
+
     /// One list for each mode.
     std::array<std::vector<std::shared_ptr<const CompiledKernel>>, 3> kernels_;
 };
@@ -72,6 +78,14 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
 /// E0600 if the CPU does not run the kernel.
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
                                                                        const BoundLaunch& launch);
+
+/// What the CPU compiled for operands in row-major order. Throws Refusal if it does not run the
+/// kernel.
+std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
+                                               std::span<const OperandInfo> operands,
+                                               std::span<const Shape> shapes,
+                                               const semantics::Binding& binding,
+                                               Numerics numerics);
 
 /// Runs it on the interpreter. Throws KernelError with the line that failed.
 void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,

@@ -78,6 +78,10 @@ Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
 /// a largest value: code for large dims is right for small ones.
 bool holds(const Facts& assumed, const Facts& actual);
 
+/// Facts that hold whatever the extents are: dtypes, ranks and gapless axes as in `facts`, and
+/// whether the output is streamed.
+Facts without_numbers(Facts facts);
+
 std::size_t hash(const Facts& facts);
 
 /// Returns "M: int32 x16 small, K: 1; A: float32[2] contiguous 2 align 64; ...", with the kernel's

@@ -76,6 +76,9 @@ public:
 
     const ir::Facts& facts() const { return facts_; }
 
+    /// True if its output passes the caches by.
+    bool is_streamed() const { return facts_.operands.back().is_streamed; }
+
     /// How the loops are run: schedule::to_string.
     const std::string& schedule() const { return image_.schedule; }
 

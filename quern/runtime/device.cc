@@ -7,6 +7,7 @@
 
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/kernel_bundle.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
 
@@ -60,7 +61,9 @@ bool is_logical_cpu(std::string_view id) {
     raise(DeviceError(std::move(message)));
 }
 
-bool has_cpu() { return cpu::has(cpu::kSimdLevels[0]) && !cpu::plugin_path().empty(); }
+bool has_cpu() {
+    return cpu::has(cpu::kSimdLevels[0]) && (!cpu::plugin_path().empty() || has_loaded_kernels());
+}
 
 std::string resolve(std::string_view id, std::string_view origin = {}) {
     if (id == "auto") return std::string(has_cpu() ? kCpu : kInterpreter);

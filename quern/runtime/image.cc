@@ -1,9 +1,7 @@
 #include "quern/runtime/image.h"
 
-#include <cstring>
-#include <type_traits>
-
 #include "quern/error.h"
+#include "quern/runtime/bytes.h"
 #include "quern/support/check.h"
 
 namespace quern {
@@ -14,91 +12,10 @@ constexpr std::uint32_t kMagic = 0x694b5551;  // "QUKi"
 using ir::ExprId;
 using ir::ExprKind;
 
-class Writer {
-public:
-    template <class T>
-    void number(T value) {
-        static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
-        auto bits = static_cast<std::uint64_t>(value);
-        for (std::size_t i = 0; i < sizeof(T); ++i, bits >>= 8) {
-            bytes_.push_back(std::byte(bits & 0xFF));
-        }
-    }
+constexpr const char* kSubject = "[image] expected a compiled kernel, got ";
 
-    template <class List>
-    void bytes(const List& list) {
-        number(std::uint32_t(list.size()));
-        for (const auto& each : list) number(static_cast<std::uint8_t>(each));
-    }
-
-    template <class List, class F>
-    void list(const List& list, F write) {
-        number(std::uint32_t(list.size()));
-        for (const auto& each : list) write(each);
-    }
-
-    std::vector<std::byte> take() { return std::move(bytes_); }
-
-private:
-    std::vector<std::byte> bytes_;
-};
-
-[[noreturn]] void refuse(const char* what) {
-    raise(DeviceError(std::string("[image] expected a compiled kernel, got ") + what));
-}
-
-/// Reads numbers of which each may be wrong.
-class Reader {
-public:
-    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-    template <class T>
-    T number() {
-        if (rest_.size() < sizeof(T)) refuse("one that is cut off");
-        std::uint64_t bits = 0;
-        for (std::size_t i = sizeof(T); i-- > 0;) {
-            bits = bits << 8 | std::to_integer<std::uint64_t>(rest_[i]);
-        }
-        rest_ = rest_.subspan(sizeof(T));
-        return static_cast<T>(bits);
-    }
-
-    /// A number of an enumeration or a table with `count` entries.
-    template <class T>
-    T below(std::uint64_t count) {
-        const auto value = number<T>();
-        if (static_cast<std::uint64_t>(value) >= count) refuse("a number that is too large");
-        return value;
-    }
-
-    std::span<const std::byte> bytes() {
-        const auto size = number<std::uint32_t>();
-        if (size > rest_.size()) refuse("one that is cut off");
-        const auto taken = rest_.first(size);
-        rest_ = rest_.subspan(size);
-        return taken;
-    }
-
-    std::string text() {
-        const auto taken = bytes();
-        return {reinterpret_cast<const char*>(taken.data()), taken.size()};
-    }
-
-    /// Calls `read` for each entry of a list whose entries take at least `least` bytes.
-    template <class F>
-    void list(std::size_t least, F read) {
-        const auto count = number<std::uint32_t>();
-        if (count > rest_.size() / least) refuse("a list that leaves it");
-        for (std::uint32_t i = 0; i < count; ++i) read();
-    }
-
-    bool is_at_end() const { return rest_.empty(); }
-
-private:
-    std::span<const std::byte> rest_;
-};
-
-constexpr std::uint64_t kDTypes = std::uint64_t(DType::Float8E5M2) + 1;
+using Writer = ByteWriter;
+using Reader = ByteReader<DeviceError>;
 
 /// Which of a, b and c name operands.
 int operands_of(const ir::Expr& e) {
@@ -132,11 +49,11 @@ ir::Expr read_expr(Reader& in, std::size_t index) {
     e.a = in.number<std::uint32_t>();
     e.b = in.number<std::uint32_t>();
     e.c = in.number<std::uint32_t>();
-    if (e.kind == ExprKind::Load) refuse("a number that is read from memory");
+    if (e.kind == ExprKind::Load) in.refuse("a number that is read from memory");
     const int operands = operands_of(e);
     const std::uint32_t ids[] = {e.a, e.b, e.c};
     for (int i = 0; i < operands; ++i) {
-        if (ids[i] >= index) refuse("an expression before its operands");
+        if (ids[i] >= index) in.refuse("an expression before its operands");
     }
     return e;
 }
@@ -166,7 +83,7 @@ KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
         KernelImage::Axis& axis = stage.grid.emplace_back();
         axis.trips = in.below<ExprId>(image.numbers.exprs.size());
         axis.multiple = in.number<std::int64_t>();
-        if (axis.multiple < 1 || axis.multiple > 65536) refuse("a block that no schedule has");
+        if (axis.multiple < 1 || axis.multiple > 65536) in.refuse("a block that no schedule has");
     });
     stage.loop_depth = in.number<std::uint8_t>();
     return stage;
@@ -204,9 +121,9 @@ std::vector<std::byte> to_bytes(const KernelImage& image) {
 }
 
 KernelImage image_from(std::span<const std::byte> bytes) {
-    Reader in(bytes);
+    Reader in(bytes, kSubject);
     KernelImage image;
-    if (in.number<std::uint32_t>() != kMagic) refuse("something else");
+    if (in.number<std::uint32_t>() != kMagic) in.refuse("something else");
     image.schedule = in.text();
     in.list(15, [&] { image.numbers.exprs.push_back(read_expr(in, image.numbers.exprs.size())); });
     image.buffer_count = in.number<std::uint32_t>();
@@ -214,7 +131,7 @@ KernelImage image_from(std::span<const std::byte> bytes) {
     // Each takes an address at a launch; no kernel has as many.
     constexpr std::uint32_t kMostBuffers = 1 << 16;
     if (image.buffer_count > kMostBuffers || image.operand_count >= image.buffer_count) {
-        refuse("a number of buffers that no kernel has");
+        in.refuse("a number of buffers that no kernel has");
     }
     in.list(13, [&] { image.stages.push_back(read_stage(in, image)); });
     in.list(9, [&] {
@@ -224,7 +141,7 @@ KernelImage image_from(std::span<const std::byte> bytes) {
     in.list(5, [&] { image.local.push_back(read_array(in, image)); });
     const auto object = in.bytes();
     image.object.assign(object.begin(), object.end());
-    if (!in.is_at_end()) refuse("one with more behind it");
+    if (!in.is_at_end()) in.refuse("one with more behind it");
     return image;
 }
 

@@ -70,6 +70,14 @@ void Interpreter::announce(const lang::Source& source, NodeId compute,
                            frontend::LaunchOptions& options) {
     options.pedantic = options_.pedantic;
     options.numerics = numerics_;
+    if (options_.compiles && options.placement.device.is_cpu()) {
+        if (!options.placement.others.empty()) {
+            raise(
+                ValueError("[script] expected a kernel of one device, got one over several: what "
+                           "they do is known when it runs"));
+        }
+        frontend::compile_launch(source, compute, infos_of(operands), numbers, options);
+    }
     if (!options_.explained) return;
     options_.explained(kernel_name(),
                        frontend::explain(source, compute, infos_of(operands), numbers, options));

@@ -89,6 +89,9 @@ struct RunOptions {
     /// If set, every launch is repeated for a while, and the least time is handed on.
     std::function<void(std::string_view kernel, const Timing& timing)> timed;
 
+    /// Makes the code of every kernel of the device cpu before it is launched.
+    bool compiles = false;
+
     /// Launches no kernel: results have shape and dtype, and zeros that take no memory.
     bool shapes_only = false;
 };

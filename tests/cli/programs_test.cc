@@ -1,11 +1,14 @@
 // The programs of examples/kernels run from the command line on small inputs. Their numbers are
 // compared elsewhere; here it is shapes, dtypes and names that the command must get right.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "command.h"
+#include "quern/runtime/device_options.h"
 
 namespace quern::cli {
 namespace {
@@ -34,25 +37,40 @@ Tensor filled(const Input& input) {
     return Tensor::from(input.shape, values).to(input.dtype);
 }
 
-class Programs : public ::testing::TestWithParam<Program> {};
+class Programs : public ::testing::TestWithParam<Program> {
+protected:
+    void TearDown() override { unsetenv("QUERN_PLUGINS"); }
+
+    static std::vector<std::string> command(const std::string& name) {
+        std::vector<std::string> arguments = {
+            name, std::string(QUERN_SOURCE_DIR "/examples/kernels/") + GetParam().file};
+        for (const std::string& argument : GetParam().arguments) {
+            arguments.insert(arguments.end(), {"--arg", argument});
+        }
+        return arguments;
+    }
+
+    /// The result of a run, in a folder of its own.
+    Tensor result_of(const std::vector<std::string>& more = {}) const {
+        const Folder folder;
+        std::vector<std::string> arguments = command("run");
+        for (const Input& input : GetParam().inputs) {
+            const std::string path = folder.write(input.name + ".npy", filled(input));
+            arguments.insert(arguments.end(), {"--in", input.name + "=" + path});
+        }
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        arguments.insert(arguments.end(),
+                         {"--out", GetParam().result + "=" + folder / "result.npy"});
+        const Outcome outcome = run(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        EXPECT_EQ(outcome.out, "");
+        return outcome.status == 0 ? load_npy(folder / "result.npy") : Tensor();
+    }
+};
 
 TEST_P(Programs, RunFromTheCommandLine) {
     const Program& program = GetParam();
-    const Folder folder;
-    std::vector<std::string> arguments = {
-        "run", std::string(QUERN_SOURCE_DIR "/examples/kernels/") + program.file};
-    for (const Input& input : program.inputs) {
-        const std::string path = folder.write(input.name + ".npy", filled(input));
-        arguments.insert(arguments.end(), {"--in", input.name + "=" + path});
-    }
-    for (const std::string& argument : program.arguments) {
-        arguments.insert(arguments.end(), {"--arg", argument});
-    }
-    arguments.insert(arguments.end(), {"--out", program.result + "=" + folder / "result.npy"});
-    const Outcome outcome = run(arguments);
-    ASSERT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-    const Tensor result = load_npy(folder / "result.npy");
+    const Tensor result = result_of();
     EXPECT_EQ(result.shape(), program.shape);
     EXPECT_EQ(result.dtype(), program.dtype);
     double largest = 0;
@@ -61,6 +79,32 @@ TEST_P(Programs, RunFromTheCommandLine) {
         largest = std::max(largest, std::fabs(value));
     }
     EXPECT_GT(largest, 0);
+}
+
+TEST_P(Programs, BakedForOtherExtentsGiveTheInterpretersBitsWithoutACompiler) {
+    if (!has_device("cpu")) GTEST_SKIP() << "no device cpu";
+    const Folder folder;
+    const std::string kernels = folder / "kernels";
+    const Tensor expected = result_of({"--device", "interpreter"});
+    for (const int times : {1, 32}) {
+        std::vector<std::string> bake = command("bake");
+        bake.insert(bake.end(), {"--numerics", "reproducible", "--out", kernels});
+        for (const Input& input : GetParam().inputs) {
+            Shape shape = input.shape;
+            for (std::int64_t& extent : shape) extent *= times;
+            bake.insert(bake.end(),
+                        {"--shape", fmt::format("{}={}{}", input.name, to_string(input.dtype),
+                                                to_string(shape))});
+        }
+        const Outcome baked = run(bake);
+        ASSERT_EQ(baked.status, 0) << baked.err;
+        setenv("QUERN_PLUGINS", (folder / "").c_str(), 1);
+        const Tensor alone =
+            result_of({"--device", "cpu", "--numerics", "reproducible", "--kernels", kernels});
+        unsetenv("QUERN_PLUGINS");
+        ASSERT_EQ(alone.bytes(), expected.bytes());
+        EXPECT_EQ(std::memcmp(alone.data(), expected.data(), alone.bytes()), 0) << times;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -66,6 +66,11 @@ public:
         return ir::facts_of(kernel(), binding_.dims, views);
     }
 
+    /// What a launch on the device cpu would run.
+    std::shared_ptr<const CompiledKernel> found(Numerics numerics) const {
+        return prepared_->compiled->find(kernel(), facts(), numerics);
+    }
+
     /// None if the launch fails.
     std::optional<Tensor> interpreted() const {
         Tensor result(binding_.output, out().dtype, Device("interpreter"));

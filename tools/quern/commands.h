@@ -16,8 +16,15 @@ struct RunArguments {
     std::vector<std::string> arg;
     std::vector<std::string> out;
 
-    /// `explain` only: operands of which only dtype and shape matter.
+    /// `explain` and `bake` only: operands of which only dtype and shape matter.
     std::vector<std::string> shape;
+
+    /// Files of baked kernels.
+    std::vector<std::string> kernels;
+
+    /// `bake` only: where to, and for which processors.
+    std::string bundle;
+    std::vector<std::string> instructions;
     std::string device;
     std::string numerics;
     int threads = 0;
@@ -28,6 +35,7 @@ struct RunArguments {
 void run(const RunArguments& arguments, Reporter& reporter);
 void explain(const RunArguments& arguments, Reporter& reporter);
 void bench(const RunArguments& arguments, Reporter& reporter);
+void bake(const RunArguments& arguments, Reporter& reporter);
 void check(const std::vector<std::string>& files, bool pedantic, Reporter& reporter);
 void list_devices(bool json);
 

@@ -47,6 +47,11 @@ void add_inputs(CLI::App* command, RunArguments& arguments) {
         ->check(CLI::IsMember({"strict", "reproducible", "fast"}))
         ->type_name("")
         ->option_text("MODE");
+    command->add_option("--kernels", arguments.kernels, "Take code from a file that bake wrote")
+        ->allow_extra_args(false)
+        ->take_all()
+        ->type_name("")
+        ->option_text("PATH");
     command->add_option("--threads", arguments.threads, "Threads of kernels; 0: one a core")
         ->check(CLI::NonNegativeNumber)
         ->type_name("")
@@ -130,13 +135,38 @@ int main(int argc, char** argv) {
         "run.\n"
         "Example: quern bench matmul.quern --in A=a.npy --in B=b.npy");
 
+    constexpr const char* kShapeForm = "NAME=DTYPE[EXTENTS]";
+    constexpr const char* kShapeHelp =
+        "Bind an input, or a key of a set as in model.weight=f32[2,3], to zeros of a dtype and "
+        "shape; no kernel runs";
+    CLI::App* const bake_command = app.add_subcommand(
+        "bake", "Compile the kernels of a script into a file that runs without the compiler");
+    add_inputs(bake_command, arguments);
+    add_repeated(bake_command, "--shape", arguments.shape, kShapeForm, fault_in_shape, kShapeHelp);
+    bake_command->add_option("--out", arguments.bundle, "The file")
+        ->required()
+        ->type_name("")
+        ->option_text("PATH");
+    bake_command
+        ->add_option("--cpu", arguments.instructions,
+                     "For which processors, as QUERN_CPU says them; may be repeated; else all of "
+                     "this architecture")
+        ->allow_extra_args(false)
+        ->take_all()
+        ->type_name("")
+        ->option_text("NAME");
+    add_flags(bake_command, flags);
+    bake_command->footer(
+        "There is code for these shapes, and code for any others of the same dtypes and ranks.\n"
+        "Programs read the file with load_kernels(), `quern run` with --kernels.\n"
+        "Example: quern bake matmul.quern --shape A=f32[64,32] --shape B=f32[32,8] "
+        "--out matmul.kernels");
+
     CLI::App* const explain_command = app.add_subcommand(
         "explain", "Say where dimensions come from, what runs in parallel, bytes and operations");
     add_inputs(explain_command, arguments);
-    add_repeated(
-        explain_command, "--shape", arguments.shape, "NAME=DTYPE[EXTENTS]", fault_in_shape,
-        "Bind an input, or a key of a set as in model.weight=f32[2,3], to zeros of a dtype and "
-        "shape; no kernel runs");
+    add_repeated(explain_command, "--shape", arguments.shape, kShapeForm, fault_in_shape,
+                 kShapeHelp);
     add_flags(explain_command, flags);
     explain_command->footer(
         "Without an input it says what the text alone tells.\n"
@@ -162,6 +192,7 @@ int main(int argc, char** argv) {
         if (run_command->parsed()) run(arguments, reporter);
         if (explain_command->parsed()) explain(arguments, reporter);
         if (bench_command->parsed()) bench(arguments, reporter);
+        if (bake_command->parsed()) bake(arguments, reporter);
         if (check_command->parsed()) check(files, flags.pedantic, reporter);
     });
 }

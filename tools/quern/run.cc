@@ -1,9 +1,10 @@
-// `quern run`, `quern explain` and `quern bench`: bind inputs, run, write or print.
+// `quern run`, `explain`, `bench` and `bake`: bind inputs, run, write or print.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,6 +13,7 @@
 #include "files.h"
 #include "progress.h"
 #include "quern/frontend/launch.h"
+#include "quern/kernel_bundle.h"
 #include "quern/lang/parse.h"
 #include "quern/runtime/bounds.h"
 #include "quern/runtime/device_options.h"
@@ -105,6 +107,7 @@ script::RunOptions run_options(const RunArguments& arguments) {
     options.pedantic = arguments.pedantic;
     options.progress = show_progress;
     set_interpreter_threads(arguments.threads);
+    for (const std::string& path : arguments.kernels) load_kernels(path);
     if (!arguments.device.empty()) {
         set_default_device(arguments.device);
         options.device = Device(arguments.device);
@@ -197,6 +200,29 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
         std::fputs(explanation(kernel, text).c_str(), to);
     };
     script::run(*loaded.source, bindings, options);
+}
+
+void bake(const RunArguments& arguments, Reporter& reporter) {
+    const Loaded loaded = load_script(arguments);
+    expect_writable(arguments.bundle);
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
+    RunArguments on_cpu = arguments;
+    if (on_cpu.device.empty()) on_cpu.device = "cpu";
+    script::RunOptions options = run_options(on_cpu);
+    options.shapes_only = !arguments.shape.empty();
+    options.compiles = options.shapes_only;
+    const KernelRecorder recorder;
+    script::run(*loaded.source, bindings, options);
+    recorder.write(arguments.bundle,
+                   {.instructions = arguments.instructions,
+                    .progress = [](double part) { show_progress("baking", part); }});
+    clear_progress();
+    if (reporter.json()) return;
+    const std::size_t count = recorder.count();
+    const std::string line =
+        fmt::format("{}: {} kernel{}, {} bytes\n", arguments.bundle, count, count == 1 ? "" : "s",
+                    std::filesystem::file_size(arguments.bundle));
+    std::fputs(line.c_str(), stdout);
 }
 
 void bench(const RunArguments& arguments, Reporter& reporter) {
