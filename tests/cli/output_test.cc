@@ -127,6 +127,31 @@ TEST(CommandOutput, ExplainSaysWhatEachKernelDoes) {
     EXPECT_NE(run_too.out.find("kernel C"), std::string::npos) << run_too.out;
 }
 
+TEST(CommandOutput, ExplainMeasuresWhatItRuns) {
+    const Folder folder;
+    const std::string script = folder.write("matmul.quern", kMatmul);
+    const std::string a = folder.write("a.npy", Tensor(Shape{16, 16}));
+    const Outcome outcome =
+        run({"explain", script, "--measure", "--in", "A=" + a, "--in", "B=" + a});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const std::size_t kernel = outcome.out.find("kernel C"),
+                      operations = outcome.out.find("\noperations "),
+                      roofline = outcome.out.find("\nroofline "),
+                      measured = outcome.out.find("\nmeasured ");
+    ASSERT_NE(measured, std::string::npos) << outcome.out;
+    EXPECT_LT(kernel, operations) << outcome.out;
+    EXPECT_LT(operations, measured) << outcome.out;
+#if defined(__x86_64__)
+    EXPECT_LT(operations, roofline) << outcome.out;
+    EXPECT_LT(roofline, measured) << outcome.out;
+    EXPECT_NE(outcome.out.find(" % of the roofline, ", measured), std::string::npos) << outcome.out;
+#endif
+    const Outcome shapes =
+        run({"explain", script, "--measure", "--shape", "A=f32[2,2]", "--shape", "B=f32[2,2]"});
+    EXPECT_EQ(shapes.status, 1);
+    EXPECT_NE(shapes.err.find("expected whole operands by --in"), std::string::npos) << shapes.err;
+}
+
 TEST(CommandOutput, ExplainTakesTheShapesOfASet) {
     const Folder folder;
     const std::string script =

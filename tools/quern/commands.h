@@ -30,6 +30,9 @@ struct RunArguments {
     int threads = 0;
     bool pedantic = false;
     bool explain = false;
+
+    /// `explain` only: runs the kernels and says how long they take.
+    bool measure = false;
 };
 
 void run(const RunArguments& arguments, Reporter& reporter);

@@ -167,6 +167,9 @@ int main(int argc, char** argv) {
     add_inputs(explain_command, arguments);
     add_repeated(explain_command, "--shape", arguments.shape, kShapeForm, fault_in_shape,
                  kShapeHelp);
+    explain_command->add_flag("--measure", arguments.measure,
+                              "Run the kernels on --in, and say how long they take and what the "
+                              "machine allows");
     add_flags(explain_command, flags);
     explain_command->footer(
         "Without an input it says what the text alone tells.\n"

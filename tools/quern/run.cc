@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "commands.h"
@@ -122,6 +123,40 @@ std::string explanation(std::string_view kernel, const std::string& text) {
     return line;
 }
 
+/// How long a launch must take at least, and by what.
+struct Roofline {
+    double memory = 0;
+    double units = 0;
+    double seconds() const { return std::max(memory, units); }
+    const char* by() const { return memory > units ? "memory" : "arithmetic"; }
+};
+
+/// None where the machine was not measured.
+std::optional<Roofline> roofline_of(const frontend::Work& work, const Bounds& bounds) {
+    if (bounds.copy <= 0 || bounds.operations <= 0) return std::nullopt;
+    return Roofline{work.bytes() / bounds.copy, work.operations / bounds.operations};
+}
+
+/// Two lines as those of explain().
+std::string measured_lines(const script::Timing& timing, const Bounds& bounds) {
+    std::string lines;
+    std::string part;
+    const frontend::Work& work = timing.work;
+    if (const auto roofline = roofline_of(work, bounds)) {
+        lines = fmt::format(
+            "{:<11} {:.3f} ms by {}: {:.3f} ms at the {:.1f} GB/s of a copy, {:.3f} ms at {:.0f} "
+            "Gop/s of multiply-adds\n",
+            "roofline", 1e3 * roofline->seconds(), roofline->by(), 1e3 * roofline->memory,
+            bounds.copy / 1e9, 1e3 * roofline->units, bounds.operations / 1e9);
+        part =
+            fmt::format(", {:.0f} % of the roofline", 100 * roofline->seconds() / timing.seconds);
+    }
+    return lines + fmt::format("{:<11} {:.3f} ms on {}{}, {:.2f} GB/s, {:.2f} Gop/s\n", "measured",
+                               1e3 * timing.seconds, timing.device.id(), part,
+                               work.bytes() / timing.seconds / 1e9,
+                               work.operations / timing.seconds / 1e9);
+}
+
 void print_results(const script::Results& results) {
     const auto print = [](const std::string& name, const script::Value& value) {
         std::string text = to_string(value);
@@ -179,9 +214,12 @@ void run(const RunArguments& arguments, Reporter& reporter) {
 }
 
 void explain(const RunArguments& arguments, Reporter& reporter) {
+    if (arguments.measure && !arguments.shape.empty()) {
+        throw ValueError("[--measure] expected whole operands by --in, got --shape");
+    }
     const Loaded loaded = load_script(arguments);
-    const bool text_alone =
-        arguments.in.empty() && arguments.shape.empty() && arguments.arg.empty();
+    const bool text_alone = !arguments.measure && arguments.in.empty() && arguments.shape.empty() &&
+                            arguments.arg.empty();
     FILE* const to = reporter.json() ? stderr : stdout;
     if (text_alone) {
         lang::Diagnostics places(loaded.source->text, arguments.file);
@@ -195,11 +233,23 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
     }
     const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     script::RunOptions options = run_options(arguments);
-    options.shapes_only = true;
-    options.explained = [&](std::string_view kernel, const std::string& text) {
-        std::fputs(explanation(kernel, text).c_str(), to);
+    options.shapes_only = !arguments.measure;
+    const auto print = [&](const std::string& text) {
+        clear_progress();
+        std::fputs(text.c_str(), to);
+        std::fflush(to);
     };
+    options.explained = [&](std::string_view kernel, const std::string& text) {
+        print(explanation(kernel, text));
+    };
+    const Bounds bounds = arguments.measure ? measure_bounds(interpreter_threads()) : Bounds();
+    if (arguments.measure) {
+        options.timed = [&](std::string_view, const script::Timing& timing) {
+            print(measured_lines(timing, bounds));
+        };
+    }
     script::run(*loaded.source, bindings, options);
+    clear_progress();
 }
 
 void bake(const RunArguments& arguments, Reporter& reporter) {
@@ -236,8 +286,7 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
         std::fputs(line.c_str(), to);
         std::fflush(to);
     };
-    const bool has_bounds = bounds.copy > 0 && bounds.operations > 0;
-    if (has_bounds) {
+    if (roofline_of({}, bounds)) {
         print(
             fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
                         "Gop/s\n",
@@ -248,11 +297,9 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
     options.timed = [&](std::string_view kernel, const script::Timing& timing) {
         const frontend::Work& work = timing.work;
         std::string bound;
-        if (has_bounds) {
-            const double memory = work.bytes() / bounds.copy;
-            const double units = work.operations / bounds.operations;
-            bound = fmt::format("{:7.0f}%  {}", 100 * std::max(memory, units) / timing.seconds,
-                                memory > units ? "memory" : "arithmetic");
+        if (const auto roofline = roofline_of(work, bounds)) {
+            bound = fmt::format("{:7.0f}%  {}", 100 * roofline->seconds() / timing.seconds,
+                                roofline->by());
         }
         print(fmt::format("{:20} {:12} {:10.3f} {:8.2f} {:8.2f} {}\n", kernel, timing.device.id(),
                           1e3 * timing.seconds, work.bytes() / timing.seconds / 1e9,
