@@ -42,6 +42,27 @@ TEST(ScriptKernels, ATruthValueReachesTheKernel) {
     EXPECT_EQ(tensor_in(run_text("let negative = false\n" + text, kX), "y").values()[3], 3);
 }
 
+TEST(ScriptKernels, Check113_FunctionsBehindAKernelAddNoLaunch) {
+    std::vector<std::string> launched;
+    RunOptions options;
+    options.explained = [&](std::string_view kernel, const std::string&) {
+        launched.emplace_back(kernel);
+    };
+    const Tensor x = Tensor::from({2}, {-2.0f, 1.0f});
+    const std::string multiply_add =
+        "let z = compute(x, y) {\n    @kernel elementwise\n"
+        "    for i in 0..len: out[i] = x[i] * 2.0 - y[i] * 3.0\n} |> relu()\n";
+    EXPECT_EQ(tensor_in(run_text(multiply_add, {{"x", x}, {"y", x}}, options), "z").values(),
+              (std::vector<double>{2, 0}));
+    const std::string norm =
+        "let norm = compute(x) {\n    @kernel reduce(+)\n"
+        "    for i in 0..n: yield x[i] * x[i]\n} |> sqrt()\n";
+    EXPECT_EQ(tensor_in(run_text(norm, {{"x", Tensor::from({2}, {3.0f, 4.0f})}}, options), "norm")
+                  .values(),
+              (std::vector<double>{5}));
+    EXPECT_EQ(launched, (std::vector<std::string>{"z", "norm"}));
+}
+
 TEST(ScriptKernels, PedanticReachesTheKernel) {
     const std::string text =
         "let y = compute(x) {\n    @kernel elementwise\n    for s in 0..n:\n"
