@@ -19,9 +19,8 @@ struct HyperbolicTable<float> {
     /// Above it sinh and cosh are infinite, tanh is 1.
     static constexpr double kMost = 89.5, kMostTanh = 9.5;
 
-    /// (tanh(x) / x - 1) / x^2 in x^2, minimax on x <= 0.551: error below 2^-29.7 of tanh.
-    static constexpr std::array kTanh = {-0x1.55554ap-2, 0x1.110ceep-3, -0x1.b91e7ep-5,
-                                         0x1.58e516p-6, -0x1.992186p-8};
+    /// (tanh(r) / r - 1) / r^2 in r^2, minimax on |r| <= 0.262: error below 2^-27.8 of tanh.
+    static constexpr std::array kTanh = {-0x1.555504p-2, 0x1.10d82ep-3, -0x1.a36818p-5};
 };
 
 template <>
@@ -35,12 +34,10 @@ struct HyperbolicTable<double> {
                                          0x1.27e36d81b9c4fp-22, 0x1.20b332e805f1cp-29};
     static constexpr double kMost = 710.5, kMostTanh = 20;
 
-    /// Error below 2^-60.3 of tanh.
+    /// Error below 2^-63.8 of tanh.
     static constexpr std::array kTanh = {
-        -0x1.555555555554fp-2,  0x1.111111111077ap-3,  -0x1.ba1ba1b97a8ccp-5,
-        0x1.664f485897817p-6,   -0x1.226e2ef31c05ep-7, 0x1.d6d2957d41a9ep-9,
-        -0x1.7d8f7afe7b66ap-10, 0x1.3480866699bc5p-11, -0x1.e94cb5b0cb7ecp-13,
-        0x1.5d07eaf543871p-14,  -0x1.45f2cf5b19c69p-16};
+        -0x1.5555555555554p-2, 0x1.1111111110bcap-3, -0x1.ba1ba1b93eb90p-5,  0x1.664f47f8cc1c0p-6,
+        -0x1.226e05f789b64p-7, 0x1.d6c0dcb5c06a9p-9, -0x1.7b6f5475d4f7ep-10, 0x1.11b85521e2fb2p-11};
 };
 
 /// |x| = k ln 2 + r. With a, b = 2^(k-2) -+ 2^(-k-2):
@@ -87,36 +84,28 @@ V cosh(V x) {
     return half + half;
 }
 
-/// (e^(2r) - 1 - 2r) / r^2: kExp in 2r.
-template <class Element>
-constexpr auto exp_of_twice() {
-    auto c = ExponentialTable<Element>::kExp;
-    double power = 4;
-    for (double& each : c) {
-        each *= power;
-        power *= 2;
-    }
-    return c;
-}
-
-/// A polynomial up to tanh x = 1/2, then 1 - 2 / (e^(2x) + 1) with 2x = k ln 2 + 2r. What counts of
-/// the error of e^(2x) falls as fast as e^(2x) grows, so that ln 2 need not be in two parts.
+/// |x| = k ln 2 / 2 + r, and t = tanh r. By the tangent of a sum,
+/// tanh |x| = (2^k - 1 + (2^k + 1) t) / (2^k + 1 + (2^k - 1) t), which is t where k is 0. From k =
+/// 2 on it is near 1 and taken as 1 - (2 - 2t) / (2^k + 1 + (2^k - 1) t): less than half of the
+/// quotient's error is left.
 template <Value V>
 V tanh(V x) {
     using Table = HyperbolicTable<typename V::Element>;
-    constexpr auto kExp = exp_of_twice<typename V::Element>();
+    using Form = FormatOf<V>;
     constexpr double kHalfLn2 = 0x1.62e42fefa39efp-2;
     const V size = abs(x);
-    const V z = x * x;
-    const V near = multiply_add(size * z, polynomial(z, Table::kTanh), size);
-    const V t = select(size > Table::kMostTanh, Table::kMostTanh, size);
-    const V rounded = multiply_add(t, 2 * kLog2E, FormatOf<V>::kRounder);
-    const V r = multiply_add(rounded - FormatOf<V>::kRounder, -kHalfLn2, t);
-    const V square = r * r;
-    const V fraction = multiply_add(square, polynomial_in_pairs(r, square, kExp), r + r);
+    const V clamped = select(size > Table::kMostTanh, Table::kMostTanh, size);
+    // k is 0 up to |x| = 0.75 ln 2 / 2, since terms of a sum cancel where k is 1 and r negative.
+    const V rounded = multiply_add(clamped, 2 * kLog2E, -0.25) + Form::kRounder;
+    const V r = multiply_add(rounded - Form::kRounder, -kHalfLn2, clamped);
+    const V z = r * r;
+    const V t = multiply_add(r * z, polynomial(z, Table::kTanh), r);
     const V scale = scale_of(rounded);
-    const V far = 1.0 - 2.0 / multiply_add(scale, fraction, scale + 1.0);
-    return with_sign(select(size < 0.55, near, far), sign_of(x));
+    const V less = scale - 1.0, more = scale + 1.0;
+    const auto is_near = rounded <= Form::kRounder + 1;
+    const V over = select(is_near, multiply_add(more, t, less), 2.0 - (t + t));
+    const V quotient = over / multiply_add(less, t, more);
+    return with_sign(select(is_near, quotient, 1.0 - quotient), sign_of(x));
 }
 
 }  // namespace quern::math

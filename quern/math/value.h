@@ -197,18 +197,6 @@ V polynomial(V x, const std::array<double, n>& c) {
     return step == 1 ? terms(0) : multiply_add(x, terms(1), terms(0));
 }
 
-/// The same in pairs of terms, given x^2: as many operations, half of which wait for another.
-template <Value V, std::size_t n>
-V polynomial_in_pairs(V x, V square, const std::array<double, n>& c) {
-    const auto pair = [&](std::size_t k) {
-        return k + 1 < n ? multiply_add(x, x.constant(c[k + 1]), c[k]) : x.constant(c[k]);
-    };
-    std::size_t k = (n - 1) / 2 * 2;
-    V sum = pair(k);
-    for (; k > 0; k -= 2) sum = multiply_add(sum, square, pair(k - 2));
-    return sum;
-}
-
 /// The bit of a value's sign, and nothing else.
 template <Value V>
 typename V::Int sign_of(V x) {
