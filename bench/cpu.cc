@@ -17,42 +17,20 @@
 #include <tuple>
 #include <vector>
 
-#include "bench/hand_written.h"
+#include "bench/cpu_jobs.h"
 #include "quern/io.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
 #include "quern/runtime/bounds.h"
 #include "quern/support/threads.h"
-#include "tests/cpu/case.h"
 
 namespace {
 
 using namespace quern;
-using cpu_test::Arguments;
+using namespace quern::bench;
 using cpu_test::Case;
 
 constexpr int kThreads = 2;
-
-std::string example(const std::string& number) {
-    const std::filesystem::path folder =
-        std::filesystem::path(QUERN_SOURCE_DIR) / "examples/kernels";
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-        if (entry.path().filename().string().rfind(number + "_", 0) != 0) continue;
-        std::ostringstream text;
-        text << std::ifstream(entry.path()).rdbuf();
-        return text.str();
-    }
-    return {};
-}
-
-/// Normal random numbers.
-Tensor random(const Shape& shape, unsigned seed) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> normal;
-    std::vector<float> values(std::size_t(element_count(shape)));
-    for (float& value : values) value = normal(engine);
-    return Tensor::from(shape, values);
-}
 
 Tensor causal_mask(std::int64_t n) {
     Tensor mask({n, n}, DType::Bool, Device("interpreter"));
@@ -76,132 +54,6 @@ double best_time(const std::function<void()>& call) {
     return best;
 }
 
-enum class Bound { Copy, Read, Fma };
-
-struct Job {
-    std::string name;
-    std::string text;
-    std::vector<Tensor> operands;
-    Arguments arguments;
-    Bound bound = Bound::Copy;
-
-    /// Bytes, or operations.
-    double work = 0;
-
-    /// The same kernel on operands that the interpreter does in an instant.
-    std::vector<Tensor> small;
-
-    /// What the two may differ by, relative to 1e-3 and more.
-    float tolerance = 1e-4f;
-
-    /// The same written by hand for rows [begin, end), where there is such a thing.
-    std::function<void(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
-                       std::int64_t end)>
-        by_hand = {};
-
-    /// What bench/torch_peer.py calls the same.
-    std::string torch = {};
-};
-
-constexpr std::int64_t kRows = 4096, kWidth = 2048;
-
-#if defined(__x86_64__)
-void softmax_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
-                     std::int64_t end) {
-    const std::int64_t at = begin * kWidth;
-    bench::softmax_rows(operands[0].data<float>() + at, out + at, end - begin, kWidth);
-}
-
-void layer_norm_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
-                        std::int64_t end) {
-    const std::int64_t at = begin * kWidth;
-    bench::layer_norm_rows(operands[0].data<float>() + at, operands[1].data<float>(),
-                           operands[2].data<float>(), out + at, end - begin, kWidth, 1e-5f);
-}
-#else
-constexpr auto softmax_by_hand = nullptr, layer_norm_by_hand = nullptr;
-#endif
-
-std::vector<Job> jobs() {
-    const std::int64_t n = 1 << 24;
-    const double bytes = 4.0 * n;
-    std::string softmax = example("15");
-    for (const char* call : {"reduce(max, logits", "reduce(+, exp_vals"}) {
-        // The first is in a comment.
-        softmax.insert(softmax.rfind(call) + std::string(call).size(), ", axis=-1");
-    }
-    const Tensor x = random({n}, 1), y = random({n}, 2), square = random({4096, 4096}, 3);
-    const Tensor few = random({1003}, 4), rows = random({5, 130}, 5);
-    const Tensor wide = random({130}, 6);
-    const Shape heads{1, 2, 1024, 64}, few_heads{1, 1, 33, 16};
-    std::vector<Job> list = {
-        {"01 relu", example("01"), {x}, {}, Bound::Copy, 2 * bytes, {few}},
-        {"02 multiply-add", example("02"), {x, y}, {}, Bound::Copy, 3 * bytes, {few, few}},
-        {"03 scale rows",
-         example("03"),
-         {square, random({4096}, 7)},
-         {},
-         Bound::Copy,
-         2 * bytes,
-         {rows, wide}},
-        {"17 gelu", example("17"), {x}, {}, Bound::Copy, 2 * bytes, {few}},
-        {"18 rope",
-         example("18"),
-         {random({1, 16, 4096, 256}, 8), random({4096, 128}, 9), random({4096, 128}, 10)},
-         {},
-         Bound::Copy,
-         2 * bytes,
-         {random({1, 2, 5, 66}, 8), random({5, 33}, 9), random({5, 33}, 10)}},
-        {"04 sum", example("04"), {x}, {}, Bound::Read, bytes, {few}},
-        {"05 max", example("05"), {x}, {}, Bound::Read, bytes, {few}},
-        {"06 norm", example("06"), {x}, {}, Bound::Read, bytes, {few}},
-        {"07 row sums", example("07"), {square}, {}, Bound::Read, bytes, {rows}},
-        {"08 argmax", example("08"), {x}, {}, Bound::Read, bytes, {few}},
-        {"15 softmax, rows of 2048",
-         softmax,
-         {random({kRows, kWidth}, 11)},
-         {},
-         Bound::Copy,
-         bytes,
-         {rows},
-         1e-4f,
-         softmax_by_hand,
-         "softmax"},
-        {"16 layer norm, rows of 2048",
-         example("16"),
-         {random({kRows, kWidth}, 12), random({kWidth}, 13), random({kWidth}, 14)},
-         {{"eps", 1e-5}},
-         Bound::Copy,
-         bytes,
-         {rows, wide, wide},
-         1e-2f,  // a sum of beta and its negative, nearly
-         layer_norm_by_hand,
-         "layer_norm"},
-        {"09 matmul 1024",
-         example("09"),
-         {random({1024, 1024}, 15), random({1024, 1024}, 16)},
-         {},
-         Bound::Fma,
-         2.0 * (1 << 30),
-         {random({17, 33}, 15), random({33, 65}, 16)}},
-        {"11 conv2d 64 channels",
-         example("11"),
-         {random({1, 64, 56, 56}, 17), random({64, 64, 3, 3}, 18), random({64}, 19)},
-         {{"stride", std::int64_t(1)}, {"padding", std::int64_t(1)}},
-         Bound::Fma,
-         2.0 * 64 * 64 * 9 * 56 * 56,
-         {random({1, 3, 9, 21}, 17), random({5, 3, 3, 3}, 18), random({5}, 19)}},
-        {"14 flash attention 1024",
-         example("14"),
-         {random(heads, 20), random(heads, 21), random(heads, 22)},
-         {},
-         Bound::Fma,
-         2.0 * 2 * 2 * 1024 * 1024 * 64,
-         {random(few_heads, 20), random(few_heads, 21), random(few_heads, 22)}},
-    };
-    return list;
-}
-
 /// The least seconds of a run, or a negative number if its results are wrong.
 double time_of(const Job& job, int threads) {
     const Case small(job.text, job.small, job.arguments);
@@ -219,11 +71,10 @@ double time_of(const Job& job, int threads) {
     return best_time([&] { large.run(kernel, result, threads); });
 }
 
-/// Whether no two elements differ by more, relative to 1e-3 and more.
-bool agree(const Tensor& a, const Tensor& b, float tolerance) {
+bool agree(const Job& job, const Tensor& a, const Tensor& b) {
     for (std::int64_t i = 0; i < a.element_count(); ++i) {
         const float x = a.data<float>()[i], y = b.data<float>()[i];
-        if (!(std::abs(x - y) <= tolerance * std::max(1e-3f, std::abs(x)))) return false;
+        if (!(std::abs(x - y) <= job.tolerance * std::max(job.scale, std::abs(x)))) return false;
     }
     return true;
 }
@@ -240,7 +91,7 @@ double time_by_hand(const Job& job) {
         });
     };
     const double seconds = best_time(run);
-    return agree(ours, hand, job.tolerance) ? seconds : -1;
+    return agree(job, ours, hand) ? seconds : -1;
 }
 
 /// PyTorch's least seconds, or a negative number if it fails or results do not agree; none where
@@ -271,7 +122,7 @@ std::optional<double> time_of_torch(const Job& job) {
         Tensor ours = c.output();
         c.run(CompiledKernel(c.kernel(), c.facts(), Numerics::Strict, cpu::chosen_simd()), ours,
               kThreads);
-        const bool agrees = agree(ours, load_npy((folder / "result.npy").string()), job.tolerance);
+        const bool agrees = agree(job, ours, load_npy((folder / "result.npy").string()));
         result = agrees ? seconds : -1;
     }
     std::filesystem::remove_all(folder);
@@ -358,11 +209,13 @@ int main() {
         std::printf("%-28s %9.3f %7.1f %s %8.0f %% %9.2fx\n", job.name.c_str(), seconds * 1e3,
                     rate / 1e9, job.bound == Bound::Fma ? "GFLOP" : "GB   ", 100 * rate / bound,
                     one / seconds);
-        if (!job.by_hand || !cpu::has(cpu::Simd::Avx512)) continue;
-        const double hand = time_by_hand(job);
-        all_agree = all_agree && hand > 0;
-        std::printf("%-28s %9.3f ms by hand with AVX-512: %.0f %% of it\n", "", hand * 1e3,
-                    100 * hand / seconds);
+        if (job.by_hand && cpu::has(cpu::Simd::Avx512)) {
+            const double hand = time_by_hand(job);
+            all_agree = all_agree && hand > 0;
+            std::printf("%-28s %9.3f ms by hand with AVX-512: %.0f %% of it\n", "", hand * 1e3,
+                        100 * hand / seconds);
+        }
+        if (job.torch.empty()) continue;
         const std::optional<double> torch = time_of_torch(job);
         if (!torch) {
             std::printf("%-28s skipped: no PyTorch (Debian's python3-torch)\n", "");

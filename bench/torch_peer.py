@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's time for what bench_cpu measures: prints the least seconds of a run.
 
-usage: torch_peer.py softmax|layer_norm THREADS RESULT.npy OPERAND.npy...
+usage: torch_peer.py NAME THREADS RESULT.npy OPERAND.npy...
 Needs Debian's python3-torch; exits with 3 if there is none.
 """
 
@@ -25,6 +25,11 @@ def main():
     run = {
         "softmax": lambda: torch.softmax(x, -1),
         "layer_norm": lambda: torch.nn.functional.layer_norm(x, x.shape[-1:], *weights, eps=1e-5),
+        "rms_norm": lambda: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * weights[0],
+        "matmul": lambda: x @ weights[0],
+        "conv2d": lambda: torch.nn.functional.conv2d(x, *weights, padding=1),
+        "attention": lambda: torch.softmax(
+            x @ weights[0].transpose(-1, -2) / x.shape[-1] ** 0.5, -1) @ weights[1],
     }[name]
     least = float("inf")
     end = time.perf_counter() + SECONDS

@@ -1,0 +1,222 @@
+// What bench_cpu measures.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "bench/hand_written.h"
+#include "tests/cpu/case.h"
+
+namespace quern::bench {
+
+using cpu_test::Arguments;
+
+inline std::string example(const std::string& number) {
+    const std::filesystem::path folder =
+        std::filesystem::path(QUERN_SOURCE_DIR) / "examples/kernels";
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().filename().string().rfind(number + "_", 0) != 0) continue;
+        std::ostringstream text;
+        text << std::ifstream(entry.path()).rdbuf();
+        return text.str();
+    }
+    return {};
+}
+
+/// Normal random numbers.
+inline Tensor random(const Shape& shape, unsigned seed) {
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(std::size_t(element_count(shape)));
+    for (float& value : values) value = normal(engine);
+    return Tensor::from(shape, values);
+}
+
+enum class Bound { Copy, Read, Fma };
+
+struct Job {
+    std::string name;
+    std::string text;
+    std::vector<Tensor> operands;
+    Arguments arguments;
+    Bound bound = Bound::Copy;
+
+    /// Bytes, or operations.
+    double work = 0;
+
+    /// The same kernel on operands that the interpreter does in an instant.
+    std::vector<Tensor> small;
+
+    /// The same written by hand for rows [begin, end), where there is such a thing.
+    std::function<void(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
+                       std::int64_t end)>
+        by_hand = {};
+
+    /// What bench/torch_peer.py calls the same.
+    std::string torch = {};
+
+    /// What it and ours may differ by, relative to `scale` and more: sums that nearly cancel differ
+    /// by as much as those that do not.
+    float tolerance = 1e-4f;
+    float scale = 1e-3f;
+};
+
+inline constexpr std::int64_t kRows = 4096, kWidth = 2048;
+
+#if defined(__x86_64__)
+inline void softmax_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
+                            std::int64_t end) {
+    const std::int64_t at = begin * kWidth;
+    softmax_rows(operands[0].data<float>() + at, out + at, end - begin, kWidth);
+}
+
+inline void layer_norm_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
+                               std::int64_t end) {
+    const std::int64_t at = begin * kWidth;
+    layer_norm_rows(operands[0].data<float>() + at, operands[1].data<float>(),
+                    operands[2].data<float>(), out + at, end - begin, kWidth, 1e-5f);
+}
+#else
+inline constexpr auto softmax_by_hand = nullptr, layer_norm_by_hand = nullptr;
+#endif
+
+/// That of the README.
+inline constexpr const char* kRmsNorm = R"(compute(x, gamma) {
+    @kernel fused
+    for b in 0..batch:
+        var sum = 0.0
+        for i in 0..hidden:
+            sum += x[b, i] * x[b, i]
+        let scale = rsqrt(sum / hidden + eps)
+        for i in 0..hidden:
+            out[b, i] = x[b, i] * scale * gamma[i]
+})";
+
+inline std::vector<Job> jobs() {
+    const std::int64_t n = 1 << 24;
+    const double bytes = 4.0 * n;
+    std::string softmax = example("15");
+    for (const char* call : {"reduce(max, logits", "reduce(+, exp_vals"}) {
+        // The first is in a comment.
+        softmax.insert(softmax.rfind(call) + std::string(call).size(), ", axis=-1");
+    }
+    const Tensor x = random({n}, 1), y = random({n}, 2), square = random({4096, 4096}, 3);
+    const Tensor few = random({1003}, 4), rows = random({5, 130}, 5);
+    const Tensor wide = random({130}, 6);
+    const Shape heads{1, 2, 1024, 64}, few_heads{1, 1, 33, 16}, bert{1, 12, 512, 64};
+    std::vector<Job> list = {
+        {"01 relu", example("01"), {x}, {}, Bound::Copy, 2 * bytes, {few}},
+        {"02 multiply-add", example("02"), {x, y}, {}, Bound::Copy, 3 * bytes, {few, few}},
+        {"03 scale rows",
+         example("03"),
+         {square, random({4096}, 7)},
+         {},
+         Bound::Copy,
+         2 * bytes,
+         {rows, wide}},
+        {"17 gelu", example("17"), {x}, {}, Bound::Copy, 2 * bytes, {few}},
+        {"18 rope",
+         example("18"),
+         {random({1, 16, 4096, 256}, 8), random({4096, 128}, 9), random({4096, 128}, 10)},
+         {},
+         Bound::Copy,
+         2 * bytes,
+         {random({1, 2, 5, 66}, 8), random({5, 33}, 9), random({5, 33}, 10)}},
+        {"04 sum", example("04"), {x}, {}, Bound::Read, bytes, {few}},
+        {"05 max", example("05"), {x}, {}, Bound::Read, bytes, {few}},
+        {"06 norm", example("06"), {x}, {}, Bound::Read, bytes, {few}},
+        {"07 row sums", example("07"), {square}, {}, Bound::Read, bytes, {rows}},
+        {"08 argmax", example("08"), {x}, {}, Bound::Read, bytes, {few}},
+        {"15 softmax, rows of 2048",
+         softmax,
+         {random({kRows, kWidth}, 11)},
+         {},
+         Bound::Copy,
+         bytes,
+         {rows},
+         softmax_by_hand,
+         "softmax"},
+        {"16 layer norm, rows of 2048",
+         example("16"),
+         {random({kRows, kWidth}, 12), random({kWidth}, 13), random({kWidth}, 14)},
+         {{"eps", 1e-5}},
+         Bound::Copy,
+         bytes,
+         {rows, wide, wide},
+         layer_norm_by_hand,
+         "layer_norm",
+         1e-2f},  // a sum of beta and its negative, nearly
+        {"RMS norm of the user, fused",
+         kRmsNorm,
+         {random({kRows, kWidth}, 23), random({kWidth}, 24)},
+         {{"eps", 1e-5}},
+         Bound::Copy,
+         bytes,
+         {rows, wide},
+         {},
+         "rms_norm"},
+        {"09 matmul 1024",
+         example("09"),
+         {random({1024, 1024}, 15), random({1024, 1024}, 16)},
+         {},
+         Bound::Fma,
+         2.0 * (1 << 30),
+         {random({17, 33}, 15), random({33, 65}, 16)},
+         {},
+         "matmul",
+         1e-4f,
+         32},
+        {"09 matmul 4096",
+         example("09"),
+         {square, random({4096, 4096}, 25)},
+         {},
+         Bound::Fma,
+         2.0 * 4096 * 4096 * 4096,
+         {random({17, 33}, 15), random({33, 65}, 16)},
+         {},
+         "matmul",
+         1e-4f,
+         64},
+        {"11 conv2d 64 channels",
+         example("11"),
+         {random({1, 64, 56, 56}, 17), random({64, 64, 3, 3}, 18), random({64}, 19)},
+         {{"stride", std::int64_t(1)}, {"padding", std::int64_t(1)}},
+         Bound::Fma,
+         2.0 * 64 * 64 * 9 * 56 * 56,
+         {random({1, 3, 9, 21}, 17), random({5, 3, 3, 3}, 18), random({5}, 19)},
+         {},
+         "conv2d",
+         1e-4f,
+         24},
+        {"14 flash attention 1024",
+         example("14"),
+         {random(heads, 20), random(heads, 21), random(heads, 22)},
+         {},
+         Bound::Fma,
+         2.0 * 2 * 2 * 1024 * 1024 * 64,
+         {random(few_heads, 20), random(few_heads, 21), random(few_heads, 22)},
+         {},
+         "attention",
+         1e-4f,
+         1},
+        {"14 attention of BERT-base",
+         example("14"),
+         {random(bert, 26), random(bert, 27), random(bert, 28)},
+         {},
+         Bound::Fma,
+         2.0 * 2 * 12 * 512 * 512 * 64,
+         {random(few_heads, 20), random(few_heads, 21), random(few_heads, 22)},
+         {},
+         "attention",
+         1e-4f,
+         1},
+    };
+    return list;
+}
+
+}  // namespace quern::bench
