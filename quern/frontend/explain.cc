@@ -5,6 +5,7 @@
 #include "quern/frontend/prepare.h"
 #include "quern/frontend/work.h"
 #include "quern/ir/index.h"
+#include "quern/support/check.h"
 
 namespace quern::frontend {
 
@@ -222,6 +223,8 @@ std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> o
         return schedule();
     } catch (const Refusal& refusal) {
         return "none: the device cpu does not run " + refusal.reason();
+    } catch (const DeviceError& error) {
+        return std::string("none: ") + error.what();
     }
 #else
     return schedule();
