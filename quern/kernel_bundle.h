@@ -21,8 +21,8 @@ namespace frontend {
 class NotedKernels;
 }
 
-/// Takes note of each kernel that the device cpu runs while it lives. Launches of the interpreter
-/// are not noted. Thread-safe.
+/// Takes note of each kernel that the device cpu is asked for code of while it lives: by launches,
+/// and by explain(). Launches of the interpreter are not noted. Thread-safe.
 class KernelRecorder {
 public:
     KernelRecorder();
@@ -45,9 +45,12 @@ public:
     };
 
     /// Compiles what was noted and writes it to a file, which appears complete or not at all. There
-    /// is code for launches like those that were noted, and, for each mode, code for any extents
-    /// and strides of the same dtypes and ranks. Throws ValueError if nothing was noted or if
-    /// instructions have no such name, DeviceError if the compiler is not there, FileError.
+    /// is code for launches like those that were noted, and, for each mode in which a kernel was,
+    /// code for any extents and strides of the same dtypes and ranks. Launches that differ in what
+    /// divides their extents, in their order of magnitude or in the layout of operands have code of
+    /// their own, so a few that are typical do better than many. Throws ValueError if nothing was
+    /// noted or if instructions have no such name, DeviceError if the compiler is not there,
+    /// FileError.
     void write(const std::string& path, const Options& options) const;
     void write(const std::string& path) const { write(path, {}); }
 
@@ -57,8 +60,9 @@ private:
 
 /// Lets launches run the code in a file that KernelRecorder::write or `quern bake` wrote; it is
 /// taken before what the compiler would make, and what is not in it is compiled, if the compiler is
-/// there (else such a launch throws E0601). The device cpu is then there too. Files may be loaded
-/// one after the other.
+/// there (else such a launch throws E0601). The device cpu is then there too, and is what "auto"
+/// and tensors that name no device mean: load before the first tensor. Files may be loaded one
+/// after the other; of all their code a launch takes what fits it best.
 ///
 /// Throws FileError if the file is damaged, was made by another version of Quern, or has nothing
 /// for this processor; nothing is loaded then. The code runs with the rights of the program: load

@@ -118,7 +118,7 @@ Recorders& recorders() {
 void note_for_recorders(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics) {
     Recorders& all = recorders();
     if (all.count.load() == 0) return;
-    const std::string text = ir::print(kernel);
+    const std::string text = ir::identity(kernel);
     const Lock lock(all.mutex);
     for (const auto& noted : all.list) noted->add(text, kernel, {facts, numerics});
 }
@@ -149,7 +149,9 @@ void KernelRecorder::write(const std::string& path, const Options& options) cons
     const auto noted = noted_->all();
     if (noted.empty()) raise(ValueError("[bake] expected a launch on the device cpu, got none"));
     const std::vector<cpu::Simd> levels = levels_named(options.instructions);
-    AtomicFile file(path);
+    // What cannot be written is said before the work. The file itself comes last: a process that is
+    // stopped meanwhile leaves nothing behind.
+    static_cast<void>(AtomicFile(path));
 
     KernelBundle bundle;
     bundle.version = bundle_version();
@@ -158,6 +160,7 @@ void KernelRecorder::write(const std::string& path, const Options& options) cons
         KernelBundle::Code* code;
     };
     std::vector<Task> tasks;
+    bundle.kernels.reserve(noted.size());
     for (const auto& [text, each] : noted) {
         KernelBundle::Kernel& kernel = bundle.kernels.emplace_back();
         kernel.text = text;
@@ -167,13 +170,7 @@ void KernelRecorder::write(const std::string& path, const Options& options) cons
             }
         }
         put_best_first(kernel.codes);
-    }
-    std::size_t k = 0;
-    for (const auto& [text, each] : noted) {
-        for (KernelBundle::Code& code : bundle.kernels[k].codes) {
-            tasks.push_back({&each.kernel, &code});
-        }
-        ++k;
+        for (KernelBundle::Code& code : kernel.codes) tasks.push_back({&each.kernel, &code});
     }
     const std::size_t together = 4 * std::size_t(hardware_threads());
     for (std::size_t done = 0; done < tasks.size();) {
@@ -187,7 +184,13 @@ void KernelRecorder::write(const std::string& path, const Options& options) cons
         done += count;
         if (options.progress) options.progress(double(done) / double(tasks.size()));
     }
-    file.write(to_bytes(bundle));
+    const std::vector<std::byte> bytes = to_bytes(bundle);
+    if (bytes.size() > kMostOfBundle) {
+        raise(ValueError("[bake] expected at most " + std::to_string(kMostOfBundle) +
+                         " bytes of code, got " + std::to_string(bytes.size())));
+    }
+    AtomicFile file(path);
+    file.write(bytes);
     file.commit();
 }
 

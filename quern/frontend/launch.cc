@@ -369,6 +369,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
     const BoundLaunch bound_launch = bound(source, compute, operands, arguments, options);
     if (device.is_cpu()) {
         const semantics::Binding& binding = bound_launch.binding;
+        const std::uint64_t generation = memory_generation();
         auto [code, ready] = compiled(source, bound_launch);
         LaunchRecord record{
             .kernel = std::move(code),
@@ -381,7 +382,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         std::vector<void*> addresses = bound_launch.addresses();
         addresses.push_back(result.data());
         if (record.kernel->run(record.launch, addresses, options.progress)) {
-            if (bound_launch.are_as_given) remember(key, std::move(record));
+            if (bound_launch.are_as_given) remember(key, std::move(record), generation);
             return result;
         }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -34,9 +35,10 @@ public:
         return nullptr;
     }
 
-    void add(std::uint64_t hash, std::shared_ptr<const Kept> kept) {
+    void add(std::uint64_t hash, std::shared_ptr<const Kept> kept, std::uint64_t generation) {
         std::shared_ptr<const Kept> oldest;  // released after the lock
         const Lock lock(mutex_);
+        if (generation != generation_.load()) return;
         auto& place = places_[hash % places_.size()];
         oldest = std::exchange(place[1], std::exchange(place[0], std::move(kept)));
     }
@@ -45,10 +47,14 @@ public:
         decltype(places_) all;  // released after the lock
         const Lock lock(mutex_);
         std::swap(all, places_);
+        generation_.fetch_add(1);
     }
+
+    std::uint64_t generation() const { return generation_.load(); }
 
 private:
     Mutex mutex_;
+    std::atomic<std::uint64_t> generation_{0};
     std::array<std::array<std::shared_ptr<const Kept>, 2>, 512> places_;
 };
 
@@ -148,10 +154,14 @@ bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> oper
 
 void forget_launches() { records().clear(); }
 
-void remember(const LaunchKey& key, LaunchRecord record) {
+std::uint64_t memory_generation() { return records().generation(); }
+
+void remember(const LaunchKey& key, LaunchRecord record, std::uint64_t generation) {
     const auto words = key.words();
-    records().add(key.hash(), std::make_shared<const Kept>(
-                                  Kept{{words.begin(), words.end()}, std::move(record)}));
+    records().add(
+        key.hash(),
+        std::make_shared<const Kept>(Kept{{words.begin(), words.end()}, std::move(record)}),
+        generation);
 }
 
 }  // namespace quern::frontend

@@ -65,10 +65,14 @@ std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor*
 bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> operands,
                        Tensor& result);
 
-/// Keeps a launch, in the place of an older one if there are many.
-void remember(const LaunchKey& key, LaunchRecord record);
+/// How often forget_launches() was called.
+std::uint64_t memory_generation();
 
-/// Nothing is remembered any more.
+/// Keeps a launch, in the place of an older one if there are many; not if launches were forgotten
+/// since `generation`, which was taken before its code was found.
+void remember(const LaunchKey& key, LaunchRecord record, std::uint64_t generation);
+
+/// Nothing is remembered any more: every launch finds its code again.
 void forget_launches();
 
 }  // namespace quern::frontend

@@ -78,7 +78,7 @@ Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
 /// a largest value: code for large dims is right for small ones.
 bool holds(const Facts& assumed, const Facts& actual);
 
-/// Facts that hold whatever the extents are: dtypes, ranks and gapless axes as in `facts`, and
+/// What is left of facts without those of dims and addresses: dtypes, ranks, gapless axes, and
 /// whether the output is streamed.
 Facts without_numbers(Facts facts);
 

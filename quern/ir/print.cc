@@ -522,4 +522,18 @@ std::string print(const Kernel& kernel, const PrintOptions& options) {
 
 std::string print(const Kernel& kernel, ExprId id) { return Printer(kernel, {}).one(id); }
 
+std::string identity(const Kernel& kernel) {
+    std::uint64_t digest = 0xcbf29ce484222325ull;
+    const auto mix = [&](std::uint64_t value) {
+        digest = (digest ^ value) * 0x9e3779b97f4a7c15ull;
+        digest ^= digest >> 29;
+    };
+    for (const Expr& e : kernel.exprs) {
+        mix(std::uint64_t(e.kind) | std::uint64_t(e.op) << 8 | std::uint64_t(e.dtype) << 16 |
+            std::uint64_t(e.count) << 24 | std::uint64_t(e.a) << 32);
+        mix(std::uint64_t(e.b) | std::uint64_t(e.c) << 32);
+    }
+    return print(kernel) + "# " + std::to_string(digest) + '\n';
+}
+
 }  // namespace quern::ir

@@ -54,4 +54,8 @@ std::string_view to_string(Rule rule);
 /// True for a word that has a meaning of its own where a name could stand.
 bool is_reserved(std::string_view word);
 
+/// The text of a kernel and a digest of its expressions, of which some are too deep to be printed:
+/// what kernels that are alike have alike, and no others.
+std::string identity(const Kernel& kernel);
+
 }  // namespace quern::ir

@@ -2,7 +2,7 @@
 
 #include "quern/math/value.h"
 
-// exp, exp2, and the reduced exponential that tanh and erf use.
+// exp, exp2, and the reduced exponential that erf uses.
 //
 // x = k ln 2 + r with k the nearest integer, r in two parts of ln 2 (Cody & Waite, "Software Manual
 // for the Elementary Functions", 1980): the product of k and the first is exact. The polynomials

@@ -87,7 +87,8 @@ V cosh(V x) {
 /// |x| = k ln 2 / 2 + r, and t = tanh r. By the tangent of a sum,
 /// tanh |x| = (2^k - 1 + (2^k + 1) t) / (2^k + 1 + (2^k - 1) t), which is t where k is 0. From k =
 /// 2 on it is near 1 and taken as 1 - (2 - 2t) / (2^k + 1 + (2^k - 1) t): less than half of the
-/// quotient's error is left.
+/// quotient's error is left. Errors of k ln 2 / 2 count for less than k grows, so that it need not
+/// be in two parts.
 template <Value V>
 V tanh(V x) {
     using Table = HyperbolicTable<typename V::Element>;

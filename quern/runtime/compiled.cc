@@ -10,7 +10,6 @@
 
 #include "quern/error.h"
 #include "quern/ir/index.h"
-#include "quern/runtime/kernel_bundle.h"
 #include "quern/runtime/machine_code.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
@@ -242,11 +241,6 @@ struct Lengths {
 }  // namespace
 
 std::vector<std::byte> compile(const cpu::CompileRequest& request) {
-    if (cpu::plugin_path().empty() && has_loaded_kernels()) {
-        raise(DeviceError("[device] E0601: expected a kernel that was baked, since there is no " +
-                          std::string(cpu::kPluginName) + ", got one for " +
-                          ir::to_string(request.kernel, request.facts)));
-    }
     cpu::CompileResult result;
     cpu::compiler()(request, result);
     if (!result.refusal.empty()) {

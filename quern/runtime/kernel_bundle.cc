@@ -22,23 +22,33 @@ namespace quern {
 /// Code that a bundle has, laid out when it is first of use.
 class LoadedKernel {
 public:
-    explicit LoadedKernel(KernelBundle::Code code) : code_(std::move(code)) {}
+    explicit LoadedKernel(const KernelBundle::Code& code)
+        : code_{code.simd, code.numerics, code.facts, {}}, image_(code.image) {}
 
     bool fits(const ir::Facts& facts, Numerics numerics, cpu::Simd most) const {
         return code_.numerics == numerics && code_.simd <= most && ir::holds(code_.facts, facts);
     }
 
+    bool is_like(const LoadedKernel& other) const {
+        return code_.numerics == other.code_.numerics && code_.simd == other.code_.simd &&
+               code_.facts == other.code_.facts;
+    }
+
+    /// Without the image.
+    const KernelBundle::Code& code() const { return code_; }
+
     std::shared_ptr<const CompiledKernel> compiled(const ir::Kernel& kernel) {
         const Lock lock(mutex_);
         if (!compiled_) {
-            compiled_ = std::make_shared<const CompiledKernel>(kernel, code_.facts, code_.image);
-            code_.image = {};
+            compiled_ = std::make_shared<const CompiledKernel>(kernel, code_.facts, image_);
+            image_ = {};
         }
         return compiled_;
     }
 
 private:
-    KernelBundle::Code code_;
+    const KernelBundle::Code code_;
+    std::vector<std::byte> image_;
     Mutex mutex_;
     std::shared_ptr<const CompiledKernel> compiled_;
 };
@@ -46,9 +56,6 @@ private:
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3142'4e52'4555'51ull;  // "QUERNB1"
-
-/// No program has as much code.
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
 constexpr std::uint64_t kLevels = std::uint64_t(cpu::Simd::Neon) + 1;
 constexpr std::uint64_t kModes = std::uint64_t(Numerics::Fast) + 1;
@@ -100,10 +107,52 @@ std::uint32_t checksum_of(std::span<const std::byte> bytes) {
     return std::uint32_t(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+/// Where the best stand, the best first.
+std::vector<std::size_t> best_first(const std::vector<const KernelBundle::Code*>& codes) {
+    struct Rank {
+        cpu::Simd simd;
+
+        /// How many could run its launches: more where more is assumed.
+        std::ptrdiff_t replacements;
+        std::size_t at;
+    };
+    std::vector<Rank> ranks;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const KernelBundle::Code& code = *codes[i];
+        const auto replaces = [&](const KernelBundle::Code* other) {
+            return other->simd == code.simd && other->numerics == code.numerics &&
+                   ir::holds(other->facts, code.facts);
+        };
+        ranks.push_back({code.simd, std::ranges::count_if(codes, replaces), i});
+    }
+    std::ranges::sort(ranks, [](const Rank& a, const Rank& b) {
+        return std::tuple(b.simd, b.replacements, a.at) < std::tuple(a.simd, a.replacements, b.at);
+    });
+    std::vector<std::size_t> order;
+    for (const Rank& rank : ranks) order.push_back(rank.at);
+    return order;
+}
+
+using LoadedList = std::vector<std::shared_ptr<LoadedKernel>>;
+
+/// Both, without what the first has already, the best first.
+LoadedList merged(const LoadedList& there, const LoadedList& added) {
+    LoadedList all = there;
+    for (const auto& each : added) {
+        const auto is_same = [&](const auto& other) { return other->is_like(*each); };
+        if (std::ranges::none_of(there, is_same)) all.push_back(each);
+    }
+    std::vector<const KernelBundle::Code*> codes;
+    for (const auto& each : all) codes.push_back(&each->code());
+    LoadedList sorted;
+    for (const std::size_t at : best_first(codes)) sorted.push_back(all[at]);
+    return sorted;
+}
+
 /// All that was loaded, by the text of kernels.
 struct Loaded {
     Mutex mutex;
-    std::unordered_map<std::string, std::vector<std::shared_ptr<LoadedKernel>>> kernels;
+    std::unordered_map<std::string, LoadedList> kernels;
 
     /// How many bundles.
     std::atomic<std::size_t> bundles{0};
@@ -123,27 +172,10 @@ std::string bundle_version() {
 }
 
 void put_best_first(std::vector<KernelBundle::Code>& codes) {
-    // What assumes more can be replaced by more of the others.
-    const auto replacements = [&](const KernelBundle::Code& code) {
-        return std::ranges::count_if(codes, [&](const KernelBundle::Code& other) {
-            return other.simd == code.simd && other.numerics == code.numerics &&
-                   ir::holds(other.facts, code.facts);
-        });
-    };
-    struct Rank {
-        cpu::Simd simd;
-        std::ptrdiff_t replacements;
-        std::size_t at;
-    };
-    std::vector<Rank> order;
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-        order.push_back({codes[i].simd, replacements(codes[i]), i});
-    }
-    std::ranges::sort(order, [](const Rank& a, const Rank& b) {
-        return std::tuple(b.simd, b.replacements, a.at) < std::tuple(a.simd, a.replacements, b.at);
-    });
+    std::vector<const KernelBundle::Code*> list;
+    for (const KernelBundle::Code& code : codes) list.push_back(&code);
     std::vector<KernelBundle::Code> sorted;
-    for (const Rank& rank : order) sorted.push_back(std::move(codes[rank.at]));
+    for (const std::size_t at : best_first(list)) sorted.push_back(std::move(codes[at]));
     codes = std::move(sorted);
 }
 
@@ -172,7 +204,7 @@ KernelBundle bundle_from(std::span<const std::byte> bytes, const std::string& na
     Reader in(bytes, "[load_kernels] " + name + ": expected baked kernels, got ");
     if (in.number<std::uint64_t>() != kMagic) in.refuse("something else");
     if (in.number<std::uint32_t>() != checksum_of(in.rest())) {
-        in.refuse("some with a wrong checksum");
+        in.refuse("a file with a wrong checksum");
     }
     KernelBundle bundle;
     bundle.version = in.text();
@@ -188,7 +220,7 @@ KernelBundle bundle_from(std::span<const std::byte> bytes, const std::string& na
             code.image.assign(image.begin(), image.end());
         });
     });
-    if (!in.is_at_end()) in.refuse("some with more behind them");
+    if (!in.is_at_end()) in.refuse("a file with more behind them");
     return bundle;
 }
 
@@ -198,13 +230,13 @@ void add_loaded(KernelBundle bundle, const std::string& name) {
                         bundle_version() + ", got " + bundle.version +
                         "; they must be baked again"));
     }
-    std::vector<std::pair<std::string, std::vector<std::shared_ptr<LoadedKernel>>>> added;
+    std::vector<std::pair<std::string, LoadedList>> added;
     for (KernelBundle::Kernel& kernel : bundle.kernels) {
         auto& [text, codes] = added.emplace_back();
         text = std::move(kernel.text);
-        for (KernelBundle::Code& code : kernel.codes) {
+        for (const KernelBundle::Code& code : kernel.codes) {
             if (!cpu::has(code.simd)) continue;
-            codes.push_back(std::make_shared<LoadedKernel>(std::move(code)));
+            codes.push_back(std::make_shared<LoadedKernel>(code));
         }
         if (codes.empty()) added.pop_back();
     }
@@ -214,10 +246,13 @@ void add_loaded(KernelBundle bundle, const std::string& name) {
     }
     Loaded& all = loaded();
     const Lock lock(all.mutex);
-    for (auto& [text, codes] : added) {
-        auto& place = all.kernels[std::move(text)];
-        place.insert(place.end(), codes.begin(), codes.end());
+    // A copy, so that nothing is loaded if memory ends.
+    auto kernels = all.kernels;
+    for (const auto& [text, codes] : added) {
+        LoadedList& place = kernels[text];
+        place = merged(place, codes);
     }
+    all.kernels.swap(kernels);
     all.bundles.fetch_add(1);
 }
 
@@ -230,7 +265,7 @@ std::shared_ptr<const CompiledKernel> LoadedCode::find(const ir::Kernel& kernel,
                                                        const ir::Facts& facts, Numerics numerics) {
     Loaded& all = loaded();
     if (all.bundles.load() != bundles_) {
-        const std::string text = ir::print(kernel);
+        const std::string text = ir::identity(kernel);
         const Lock lock(all.mutex);
         const auto found = all.kernels.find(text);
         if (found != all.kernels.end()) codes_ = found->second;
@@ -245,7 +280,7 @@ std::shared_ptr<const CompiledKernel> LoadedCode::find(const ir::Kernel& kernel,
 }
 
 void load_kernels(const std::string& path) {
-    add_loaded(bundle_from(read_file(path, kMostBytes), path), path);
+    add_loaded(bundle_from(read_file(path, kMostOfBundle), path), path);
 }
 
 void load_kernels(std::span<const std::byte> bytes) {

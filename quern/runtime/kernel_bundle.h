@@ -26,7 +26,7 @@ struct KernelBundle {
     };
 
     struct Kernel {
-        /// ir::print of it.
+        /// ir::identity of it.
         std::string text;
 
         /// Of those that fit a launch, the first is the best.
@@ -37,6 +37,9 @@ struct KernelBundle {
     std::string version;
     std::vector<Kernel> kernels;
 };
+
+/// Of a file: no program has as much code.
+inline constexpr std::uint64_t kMostOfBundle = std::uint64_t{1} << 30;
 
 /// cpu::code_version() without the compiler: whoever says the same can run the code.
 std::string bundle_version();

@@ -10,6 +10,7 @@
 #include "quern/error.h"
 #include "quern/ir/print.h"
 #include "quern/runtime/disk_cache.h"
+#include "quern/runtime/kernel_bundle.h"
 #include "quern/support/check.h"
 
 namespace quern {
@@ -48,7 +49,7 @@ std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics
         fmt::format_to(out, "{} {} {} {} {}\n", int(o.dtype), o.rank, o.contiguous_axes,
                        o.aligned_log2, o.is_streamed);
     }
-    key.append(ir::print(kernel));
+    key.append(ir::identity(kernel));
     return fmt::to_string(key);
 }
 
@@ -63,6 +64,13 @@ std::shared_ptr<const CompiledKernel> load_or_compile(const ir::Kernel& kernel,
             if (auto made = made_from(kernel, facts, *image, why)) return made;
             cache->refuse(key, why);
         }
+    }
+    if (cpu::plugin_path().empty() && has_loaded_kernels()) {
+        raise(DeviceError(fmt::format(
+            "[device] E0601: expected a kernel that was baked, since there is no {}, got one for "
+            "{}, {}; {}",
+            cpu::kPluginName, cpu::to_string(simd), to_string(numerics),
+            ir::to_string(kernel, facts))));
     }
     const std::vector<std::byte> image = compile({kernel, facts, numerics, simd});
     auto made = std::make_shared<const CompiledKernel>(kernel, facts, image);

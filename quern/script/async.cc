@@ -116,8 +116,8 @@ Value Interpreter::joined(NodeId callee, const Argument& argument) {
 
 Future<Value> Interpreter::async_pipeline(NodeId callee, NodeId pipeline,
                                           const Arguments& arguments) {
-    // What is explained comes in the order of the text.
-    if (options_.shapes_only || options_.explained) {
+    // What is explained comes in the order of the text, and what is timed runs alone.
+    if (options_.shapes_only || options_.explained || options_.timed) {
         return ready_future(call_pipeline(callee, pipeline, arguments));
     }
     const std::shared_ptr<Interpreter> beside(new Interpreter(*this));

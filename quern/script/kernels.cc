@@ -73,8 +73,8 @@ void Interpreter::announce(const lang::Source& source, NodeId compute,
     if (options_.compiles && options.placement.device.is_cpu()) {
         if (!options.placement.others.empty()) {
             raise(
-                ValueError("[script] expected a kernel of one device, got one over several: what "
-                           "they do is known when it runs"));
+                ValueError("[bake] expected a kernel of one device, got one over several: what "
+                           "each does is known when it runs; give whole operands"));
         }
         frontend::compile_launch(source, compute, infos_of(operands), numbers, options);
     }
@@ -121,6 +121,9 @@ void Interpreter::time(const lang::Source& source, NodeId compute,
 Future<Value> Interpreter::async_launch(NodeId compute, std::vector<Tensor> operands,
                                         frontend::Arguments numbers,
                                         frontend::LaunchOptions options) {
+    if (options_.timed && !is_beside_) {
+        return ready_future(Value(launch(source_, compute, operands, numbers, std::move(options))));
+    }
     announce(source_, compute, operands, numbers, options);
     const Tensor result = result_of(source_, compute, operands, numbers, options);
     if (options_.shapes_only) return ready_future(Value(result));

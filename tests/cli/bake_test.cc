@@ -27,6 +27,7 @@ class Bake : public testing::Test {
 protected:
     void SetUp() override {
         if (!has_device("cpu")) GTEST_SKIP() << "no device cpu";
+        setenv("QUERN_CACHE", "off", 1);
         script_ = folder_.write("script.quern", kText);
         kernels_ = folder_ / "script.kernels";
     }
@@ -107,7 +108,7 @@ TEST_F(Bake, RefusesFilesThatAreDamagedOrOfAnotherProcessor) {
     fs::resize_file(kernels_, fs::file_size(kernels_) / 2);
     const Outcome damaged = run_alone(ramp(64));
     EXPECT_EQ(damaged.status, 1);
-    EXPECT_NE(damaged.err.find(kernels_ + ": expected baked kernels, got some with a wrong"),
+    EXPECT_NE(damaged.err.find(kernels_ + ": expected baked kernels, got a file with a wrong"),
               std::string::npos)
         << damaged.err;
 #if defined(__x86_64__)
@@ -133,6 +134,36 @@ TEST_F(Bake, LeavesTheOldFileIfItFails) {
     EXPECT_EQ(folder_.files(), (std::vector<std::string>{"script.kernels", "script.quern"}));
 }
 
+TEST_F(Bake, AsksForWholeOperandsWhereAKernelIsSpread) {
+    script_ = folder_.write("script.quern", R"(
+let y = compute(x) @device(["cpu:0", "cpu:1"]) @parallel(data) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] + 1.0
+}
+)");
+    const Outcome shapes = bake({"--shape", "x=f32[64]"});
+    EXPECT_EQ(shapes.status, 1);
+    EXPECT_NE(shapes.err.find("give whole operands"), std::string::npos) << shapes.err;
+    const Outcome whole = bake({"--in", "x=" + folder_.write("x.npy", ramp(64))});
+    ASSERT_EQ(whole.status, 0) << whole.err;
+    const Outcome alone = run_alone(ramp(96));
+    EXPECT_EQ(alone.status, 0) << alone.err;
+}
+
+TEST_F(Bake, LetsExplainSayWhatWasNotBaked) {
+    ASSERT_EQ(bake({"--shape", "x=f32[64]"}).status, 0);
+    const std::string operand = folder_.write("x.npy", ramp(4).to(DType::Float64));
+    const std::string nowhere = folder_ / "nowhere";
+    fs::create_directory(nowhere);
+    setenv("QUERN_PLUGINS", nowhere.c_str(), 1);
+    const Outcome outcome =
+        cli::run({"explain", script_, "--in", "x=" + operand, "--kernels", kernels_});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("schedule    none: [device] E0601"), std::string::npos)
+        << outcome.out;
+    EXPECT_NE(outcome.out.find("strict; len: int32"), std::string::npos) << outcome.out;
+}
+
 TEST_F(Bake, PointsToTheLineOfAKernelThatTheCpuDoesNotRun) {
     script_ = folder_.write("script.quern", R"(
 let y = compute(x) {
@@ -148,6 +179,11 @@ let y = compute(x) {
     EXPECT_NE(refused.err.find("E0600"), std::string::npos) << refused.err;
     EXPECT_NE(refused.err.find("script.quern:2"), std::string::npos) << refused.err;
     EXPECT_FALSE(fs::exists(kernels_));
+    const Outcome explained = cli::run({"explain", script_, "--shape", "x=f32[64]"});
+    EXPECT_EQ(explained.status, 0) << explained.err;
+    EXPECT_NE(explained.out.find("schedule    none: the device cpu does not run points of 'i'"),
+              std::string::npos)
+        << explained.out;
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ TEST_P(Programs, RunFromTheCommandLine) {
 
 TEST_P(Programs, BakedForOtherExtentsGiveTheInterpretersBitsWithoutACompiler) {
     if (!has_device("cpu")) GTEST_SKIP() << "no device cpu";
+    setenv("QUERN_CACHE", "off", 1);
     const Folder folder;
     const std::string kernels = folder / "kernels";
     const Tensor expected = result_of({"--device", "interpreter"});

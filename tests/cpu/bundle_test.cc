@@ -89,6 +89,29 @@ TEST_F(Bundle, IsTakenBeforeWhatTheCompilerWouldMake) {
     }
 }
 
+TEST_F(Bundle, LoadedLaterIsTakenWhereItFitsBetter) {
+    const std::string text = R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] * 0.5 - 2.0
+})";
+    const Kernel kernel = Kernel(text).on(Device("cpu"));
+    const auto baked = [&](std::int64_t n, const char* level) {
+        const KernelRecorder recorder;
+        kernel(uniform({n}, 1));
+        recorder.write(path_, {.instructions = {level}, .progress = {}});
+        return read_file(path_, 1 << 30);
+    };
+    // Both are baked before anything is loaded, which the recorder would note as well.
+    const auto first = baked(7, "sse4.1"), second = baked(4096, "sse4.1");
+    const Case c(text, {uniform({4096}, 2)});
+    load_kernels(first);
+    EXPECT_EQ(c.found(Numerics::Strict)->facts().dims[0], ir::DimFacts());
+    load_kernels(second);
+    EXPECT_EQ(c.found(Numerics::Strict)->facts().dims[0], c.facts().dims[0]);
+    load_kernels(first);
+    EXPECT_EQ(c.found(Numerics::Strict)->facts().dims[0], c.facts().dims[0]);
+}
+
 TEST_F(Bundle, HasCodeForMachinesWhoseCachesHoldTheOutput) {
     const KernelRecorder recorder;
     const Kernel kernel = Kernel(kScaled).on(Device("cpu"));

@@ -171,11 +171,11 @@ void check_all(const std::vector<int>& most) {
 // More operations than these need a reason. In order: exp exp2 log log2 sinh cosh tanh erf sin cos
 // tan rsqrt pow.
 TEST(Handles, GetTheBitsOfNumbersOfFloat) {
-    check_all<float>({22, 20, 33, 44, 31, 29, 30, 36, 79, 78, 78, 2, 102});
+    check_all<float>({22, 20, 33, 44, 31, 29, 27, 36, 79, 78, 78, 2, 102});
 }
 
 TEST(Handles, GetTheBitsOfNumbersOfDouble) {
-    check_all<double>({28, 26, 38, 49, 37, 35, 43, 62, 294, 293, 322, 2, 231});
+    check_all<double>({28, 26, 38, 49, 37, 35, 33, 62, 294, 293, 322, 2, 231});
 }
 
 }  // namespace

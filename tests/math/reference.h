@@ -104,7 +104,7 @@ std::vector<Function> functions_of() {
                         0x1p107, 16367173 * 0x1p72, 6381956970095103 * 0x1p797}),
         QUERN_FUNCTION(sinh, mpfr_sinh, {0.7 * ln2, 1.7 * ln2, 89.41598, 89.5, 710.4758, 710.5}),
         QUERN_FUNCTION(cosh, mpfr_cosh, {0.7 * ln2, 1.7 * ln2, 89.41598, 89.5, 710.4758, 710.5}),
-        QUERN_FUNCTION(tanh, mpfr_tanh, {0.55, 1.5 * ln2, 9.5, 20}),
+        QUERN_FUNCTION(tanh, mpfr_tanh, {0.375 * ln2, 0.54, 0.875 * ln2, 9.5, 20}),
         QUERN_FUNCTION(erf, mpfr_erf, {0.85, 4, 6}),
         Function{"rsqrt",
                  fuses,

@@ -1,6 +1,7 @@
 #include "quern/runtime/kernel_bundle.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <fstream>
 
@@ -64,6 +65,43 @@ TEST(KernelBundle, IsRefusedWithAnyByteChanged) {
         changed[at] ^= std::byte{1};
         EXPECT_THROW(bundle_from(changed, "file"), FileError) << at;
     }
+}
+
+/// With the checksum that the rest should have.
+std::vector<std::byte> with_checksum(std::vector<std::byte> bytes) {
+    constexpr std::size_t kAt = 8, kHead = 12;
+    const auto* rest = reinterpret_cast<const Bytef*>(bytes.data() + kHead);
+    const auto checksum = std::uint32_t(::crc32_z(0, rest, bytes.size() - kHead));
+    for (std::size_t i = 0; i < 4; ++i) bytes[kAt + i] = std::byte(checksum >> 8 * i & 0xFF);
+    return bytes;
+}
+
+TEST(KernelBundle, IsRefusedWhereItIsCutOffUnderARightChecksum) {
+    auto bytes = to_bytes(example());
+    EXPECT_EQ(with_checksum(bytes), bytes);
+    while (bytes.size() > 12) {
+        bytes.pop_back();
+        EXPECT_THROW(bundle_from(with_checksum(bytes), "file"), FileError) << bytes.size();
+    }
+    bytes = to_bytes(example());
+    bytes.push_back(std::byte{0});
+    EXPECT_THROW(bundle_from(with_checksum(bytes), "file"), FileError);
+}
+
+TEST(KernelBundle, WithNumbersThatNothingHasIsRefusedUnderARightChecksum) {
+    const auto refuses = [](auto change) {
+        KernelBundle bundle = example();
+        change(bundle.kernels[0].codes[0]);
+        EXPECT_THROW(bundle_from(to_bytes(bundle), "file"), FileError);
+    };
+    refuses([](auto& code) { code.simd = cpu::Simd(9); });
+    refuses([](auto& code) { code.numerics = Numerics(3); });
+    refuses([](auto& code) { code.facts.dims[0].divisible_log2 = 8; });
+    refuses([](auto& code) { code.facts.dims[0].bucket = ir::Bucket(3); });
+    refuses([](auto& code) { code.facts.operands[0].dtype = DType(99); });
+    refuses([](auto& code) { code.facts.operands[1].contiguous_axes = 3; });
+    refuses([](auto& code) { code.facts.operands[1].aligned_log2 = 8; });
+    refuses([](auto& code) { code.facts.operands.clear(); });
 }
 
 TEST(KernelBundle, NamesTheFileThatIsDamaged) {

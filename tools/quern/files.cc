@@ -197,20 +197,21 @@ Tensor zeros(const std::string& text) {
     return script::placeholder(typed.shape, typed.dtype);
 }
 
-void expect_writable(const std::string& path) {
+void expect_writable(const std::string& command, const std::string& path) {
     const fs::path place(path);
     const fs::path folder = place.has_parent_path() ? place.parent_path() : fs::path(".");
     std::error_code error;
     if (!fs::is_directory(folder, error)) {
-        throw FileError(
-            fmt::format("[run] {}: expected a folder '{}' that exists", path, folder.string()));
+        throw FileError(fmt::format("[{}] {}: expected a folder '{}' that exists", command, path,
+                                    folder.string()));
     }
     if (fs::is_directory(place, error)) {
-        throw FileError(fmt::format("[run] {}: expected the name of a file, got a folder", path));
+        throw FileError(
+            fmt::format("[{}] {}: expected the name of a file, got a folder", command, path));
     }
     if (::access(folder.c_str(), W_OK) != 0) {
-        throw FileError(fmt::format("[run] {}: expected a folder that can be written, got: {}",
-                                    path, std::strerror(errno)));
+        throw FileError(fmt::format("[{}] {}: expected a folder that can be written, got: {}",
+                                    command, path, std::strerror(errno)));
     }
 }
 

@@ -34,7 +34,7 @@ script::Value read_value(const std::string& path);
 Tensor zeros(const std::string& text);
 
 /// Throws FileError if a file could not be put at `path` for a reason that is known beforehand.
-void expect_writable(const std::string& path);
+void expect_writable(const std::string& command, const std::string& path);
 
 /// Writes every value to its file or none of them: files are staged beside their places and renamed
 /// when all have been written. SIGINT and SIGTERM meanwhile remove what was staged and end the

@@ -25,12 +25,9 @@ constexpr int kWrongUse = 2;
 void add_repeated(CLI::App* command, const std::string& name, std::vector<std::string>& values,
                   const std::string& form, std::string (*fault)(const std::string&),
                   const std::string& help) {
-    command->add_option(name, values, help)
-        ->allow_extra_args(false)
-        ->take_all()
-        ->type_name("")
-        ->option_text(form)
-        ->check(CLI::Validator(fault, ""));
+    CLI::Option* const option = command->add_option(name, values, help);
+    option->allow_extra_args(false)->take_all()->type_name("")->option_text(form);
+    if (fault != nullptr) option->check(CLI::Validator(fault, ""));
 }
 
 void add_inputs(CLI::App* command, RunArguments& arguments) {
@@ -47,11 +44,12 @@ void add_inputs(CLI::App* command, RunArguments& arguments) {
         ->check(CLI::IsMember({"strict", "reproducible", "fast"}))
         ->type_name("")
         ->option_text("MODE");
-    command->add_option("--kernels", arguments.kernels, "Take code from a file that bake wrote")
-        ->allow_extra_args(false)
-        ->take_all()
-        ->type_name("")
-        ->option_text("PATH");
+}
+
+/// How the kernels of a command run.
+void add_running(CLI::App* command, RunArguments& arguments) {
+    add_repeated(command, "--kernels", arguments.kernels, "PATH", nullptr,
+                 "Take code from a file that bake wrote; may be repeated");
     command->add_option("--threads", arguments.threads, "Threads of kernels; 0: one a core")
         ->check(CLI::NonNegativeNumber)
         ->type_name("")
@@ -109,6 +107,7 @@ int main(int argc, char** argv) {
 
     CLI::App* const run_command = app.add_subcommand("run", "Run a script");
     add_inputs(run_command, arguments);
+    add_running(run_command, arguments);
     add_repeated(run_command, "--out", arguments.out, "NAME=PATH", fault_in_file,
                  "Write a top-level result to a file; without it results are printed");
     add_flags(run_command, flags);
@@ -127,6 +126,7 @@ int main(int argc, char** argv) {
     CLI::App* const bench_command = app.add_subcommand(
         "bench", "Time each kernel of a script beside what the machine's memory and units allow");
     add_inputs(bench_command, arguments);
+    add_running(bench_command, arguments);
     add_flags(bench_command, flags);
     bench_command->footer(
         "Each launch is repeated for 0.3 s; the least time counts. The bound is that of a plain "
@@ -147,14 +147,9 @@ int main(int argc, char** argv) {
         ->required()
         ->type_name("")
         ->option_text("PATH");
-    bake_command
-        ->add_option("--cpu", arguments.instructions,
-                     "For which processors, as QUERN_CPU says them; may be repeated; else all of "
-                     "this architecture")
-        ->allow_extra_args(false)
-        ->take_all()
-        ->type_name("")
-        ->option_text("NAME");
+    add_repeated(bake_command, "--cpu", arguments.instructions, "NAME", nullptr,
+                 "For which processors, as QUERN_CPU says them; may be repeated; else all of this "
+                 "architecture");
     add_flags(bake_command, flags);
     bake_command->footer(
         "There is code for these shapes, and code for any others of the same dtypes and ranks.\n"
@@ -165,6 +160,7 @@ int main(int argc, char** argv) {
     CLI::App* const explain_command = app.add_subcommand(
         "explain", "Say where dimensions come from, what runs in parallel, bytes and operations");
     add_inputs(explain_command, arguments);
+    add_running(explain_command, arguments);
     add_repeated(explain_command, "--shape", arguments.shape, kShapeForm, fault_in_shape,
                  kShapeHelp);
     explain_command->add_flag("--measure", arguments.measure,

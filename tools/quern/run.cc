@@ -178,7 +178,7 @@ void run(const RunArguments& arguments, Reporter& reporter) {
         outputs.push_back(assignment(text));
         const Assignment& output = outputs.back();
         expect_name("--out", "a top-level result", output.name, loaded.signature.results);
-        expect_writable(output.value);
+        expect_writable("run", output.value);
         if (!places.insert(output.value).second) {
             throw ValueError(
                 fmt::format("[--out] expected one result for '{}', got two", output.value));
@@ -254,7 +254,7 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
 
 void bake(const RunArguments& arguments, Reporter& reporter) {
     const Loaded loaded = load_script(arguments);
-    expect_writable(arguments.bundle);
+    expect_writable("bake", arguments.bundle);
     const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     RunArguments on_cpu = arguments;
     if (on_cpu.device.empty()) on_cpu.device = "cpu";
@@ -286,7 +286,7 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
         std::fputs(line.c_str(), to);
         std::fflush(to);
     };
-    if (roofline_of({}, bounds)) {
+    if (bounds.copy > 0) {
         print(
             fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
                         "Gop/s\n",
