@@ -9,10 +9,8 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <random>
-#include <sstream>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>

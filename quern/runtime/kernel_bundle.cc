@@ -22,8 +22,8 @@ namespace quern {
 /// Code that a bundle has, laid out when it is first of use.
 class LoadedKernel {
 public:
-    explicit LoadedKernel(const KernelBundle::Code& code)
-        : code_{code.simd, code.numerics, code.facts, {}}, image_(code.image) {}
+    explicit LoadedKernel(KernelBundle::Code code)
+        : image_(std::move(code.image)), code_(std::move(code)) {}
 
     bool fits(const ir::Facts& facts, Numerics numerics, cpu::Simd most) const {
         return code_.numerics == numerics && code_.simd <= most && ir::holds(code_.facts, facts);
@@ -47,8 +47,8 @@ public:
     }
 
 private:
-    const KernelBundle::Code code_;
     std::vector<std::byte> image_;
+    const KernelBundle::Code code_;
     Mutex mutex_;
     std::shared_ptr<const CompiledKernel> compiled_;
 };
@@ -234,9 +234,9 @@ void add_loaded(KernelBundle bundle, const std::string& name) {
     for (KernelBundle::Kernel& kernel : bundle.kernels) {
         auto& [text, codes] = added.emplace_back();
         text = std::move(kernel.text);
-        for (const KernelBundle::Code& code : kernel.codes) {
+        for (KernelBundle::Code& code : kernel.codes) {
             if (!cpu::has(code.simd)) continue;
-            codes.push_back(std::make_shared<LoadedKernel>(code));
+            codes.push_back(std::make_shared<LoadedKernel>(std::move(code)));
         }
         if (codes.empty()) added.pop_back();
     }

@@ -90,6 +90,17 @@ TEST_F(Bake, RunsCodeOfLesserInstructionsThanTheProcessorHas) {
     EXPECT_EQ(alone.status, 0) << alone.err;
 }
 
+#if defined(__x86_64__)
+TEST_F(Bake, RunsNoCodeOfMoreInstructionsThanTheEnvironmentAllows) {
+    ASSERT_EQ(bake({"--shape", "x=f32[64]", "--cpu", "sse4.1"}).status, 0);
+    setenv("QUERN_CPU", "scalar", 1);
+    const Outcome alone = run_alone(ramp(64));
+    unsetenv("QUERN_CPU");
+    EXPECT_EQ(alone.status, 1);
+    EXPECT_NE(alone.err.find("got one for scalar, strict"), std::string::npos) << alone.err;
+}
+#endif
+
 TEST_F(Bake, SaysWhichKernelWasNotBaked) {
     ASSERT_EQ(bake({"--shape", "x=f32[64]"}).status, 0);
     const Outcome other = run_alone(ramp(64).to(DType::Float64));

@@ -117,6 +117,14 @@ script::RunOptions run_options(const RunArguments& arguments) {
     return options;
 }
 
+/// In place of the line of progress, and before the work goes on, for whoever waits at the other
+/// end of a pipe.
+void print(FILE* to, const std::string& text) {
+    clear_progress();
+    std::fputs(text.c_str(), to);
+    std::fflush(to);
+}
+
 std::string explanation(std::string_view kernel, const std::string& text) {
     std::string line = fmt::format("kernel {}:\n{}", kernel, text);
     if (line.back() != '\n') line += '\n';
@@ -189,10 +197,7 @@ void run(const RunArguments& arguments, Reporter& reporter) {
     if (arguments.explain) {
         options.explained = [&](std::string_view kernel, const std::string& text) {
             FILE* const to = reporter.json() ? stderr : stdout;
-            clear_progress();
-            std::fputs(explanation(kernel, text).c_str(), to);
-            // Before the work begins, for whoever waits at the other end of a pipe.
-            std::fflush(to);
+            print(to, explanation(kernel, text));
         };
     }
     const script::Results results = script::run(*loaded.source, bindings, options);
@@ -234,18 +239,13 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
     const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     script::RunOptions options = run_options(arguments);
     options.shapes_only = !arguments.measure;
-    const auto print = [&](const std::string& text) {
-        clear_progress();
-        std::fputs(text.c_str(), to);
-        std::fflush(to);
-    };
     options.explained = [&](std::string_view kernel, const std::string& text) {
-        print(explanation(kernel, text));
+        print(to, explanation(kernel, text));
     };
     const Bounds bounds = arguments.measure ? measure_bounds(interpreter_threads()) : Bounds();
     if (arguments.measure) {
         options.timed = [&](std::string_view, const script::Timing& timing) {
-            print(measured_lines(timing, bounds));
+            print(to, measured_lines(timing, bounds));
         };
     }
     script::run(*loaded.source, bindings, options);
@@ -281,19 +281,13 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
     script::RunOptions options = run_options(arguments);
     const Bounds bounds = measure_bounds(interpreter_threads());
     FILE* const to = reporter.json() ? stderr : stdout;
-    const auto print = [&](const std::string& line) {
-        clear_progress();
-        std::fputs(line.c_str(), to);
-        std::fflush(to);
-    };
     if (bounds.copy > 0) {
-        print(
-            fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
-                        "Gop/s\n",
-                        interpreter_threads(), bounds.copy / 1e9, bounds.operations / 1e9));
+        print(to, fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
+                              "Gop/s\n",
+                              interpreter_threads(), bounds.copy / 1e9, bounds.operations / 1e9));
     }
-    print(fmt::format("{:20} {:12} {:>10} {:>8} {:>8} {:>8}  {}\n", "kernel", "device", "ms",
-                      "GB/s", "Gop/s", "bound", "of the bound by"));
+    print(to, fmt::format("{:20} {:12} {:>10} {:>8} {:>8} {:>8}  {}\n", "kernel", "device", "ms",
+                          "GB/s", "Gop/s", "bound", "of the bound by"));
     options.timed = [&](std::string_view kernel, const script::Timing& timing) {
         const frontend::Work& work = timing.work;
         std::string bound;
@@ -301,7 +295,8 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
             bound = fmt::format("{:7.0f}%  {}", 100 * roofline->seconds() / timing.seconds,
                                 roofline->by());
         }
-        print(fmt::format("{:20} {:12} {:10.3f} {:8.2f} {:8.2f} {}\n", kernel, timing.device.id(),
+        print(to,
+              fmt::format("{:20} {:12} {:10.3f} {:8.2f} {:8.2f} {}\n", kernel, timing.device.id(),
                           1e3 * timing.seconds, work.bytes() / timing.seconds / 1e9,
                           work.operations / timing.seconds / 1e9, bound));
     };
