@@ -151,6 +151,13 @@ ValueId Builder::gather(BufferId buffer, ValueId offsets, ValueId mask) {
                    .c = mask});
 }
 
+void Builder::prefetch(BufferId buffer, ValueId offset) {
+    append({.op = Op::Prefetch,
+            .type = {function_.buffers[buffer].dtype, 1},
+            .buffer = buffer,
+            .a = offset});
+}
+
 void Builder::store(BufferId buffer, ValueId offset, ValueId value, ValueId mask) {
     append({.op = Op::Store,
             .type = type(value),

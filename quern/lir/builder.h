@@ -54,6 +54,7 @@ public:
     /// Of lanes, past the caches: see Inst::is_streamed.
     void stream(BufferId buffer, ValueId offset, ValueId value);
     void scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask = kNone);
+    void prefetch(BufferId buffer, ValueId offset);
     void alloc(BufferId buffer, ValueId elements);
 
     ValueId reg(ValueId initial);

@@ -115,7 +115,7 @@ Bundle Lowerer::compute(ExprId id) {
         case ExprKind::Symbol:
             return symbol(e);
         case ExprKind::Load:
-            return load(e);
+            return load(id);
         case ExprKind::Unary:
             return unary(e);
         case ExprKind::Binary:

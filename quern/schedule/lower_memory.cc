@@ -10,6 +10,13 @@ using ir::BufferId;
 using ir::ExprKind;
 using lir::Op;
 
+namespace {
+
+/// What a processor loads of memory at once.
+constexpr std::size_t kLineBytes = 64;
+
+}  // namespace
+
 ExprId Lowerer::extent(BufferId buffer, std::size_t axis) {
     const ExprId shape = k_.buffers[buffer].shape[axis];
     if (k_[shape].kind != ExprKind::Extent) return shape;
@@ -85,7 +92,8 @@ Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indice
     return place;
 }
 
-Bundle Lowerer::load(const ir::Expr& e) {
+Bundle Lowerer::load(ExprId id) {
+    const ir::Expr e = k_[id];
     std::vector<ExprId> indices;
     for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
     const Place where = place(e.a, indices, e.span);
@@ -109,7 +117,23 @@ Bundle Lowerer::load(const ir::Expr& e) {
         }
         result.copies.push_back(value);
     });
+    const auto ahead = prefetched_.find(id);
+    if (ahead != prefetched_.end() && where.kind == Place::Kind::Neighbours && !has_mask_) {
+        prefetch(e.a, ahead->second, where.offset);
+    }
     return result;
+}
+
+/// What the next iteration of the grid will load.
+void Lowerer::prefetch(BufferId buffer, std::size_t axis, const Bundle& offset) {
+    const auto per_line = int(kLineBytes / size_of(k_.buffers[buffer].dtype));
+    std::int64_t constant = 0;
+    const ValueId row = stride(buffer, axis, constant);
+    for (const ValueId here : offset.copies) {
+        for (int lane = 0; lane < lanes_; lane += per_line) {
+            b_.prefetch(buffer, b_.add(b_.add(here, row), b_.integer(lane)));
+        }
+    }
 }
 
 /// Every second element from two vectors of neighbours. The second begins at the last element of

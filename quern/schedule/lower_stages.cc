@@ -4,6 +4,7 @@
 
 #include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"
+#include "quern/schedule/passes.h"
 #include "quern/support/check.h"
 
 namespace quern::schedule {
@@ -125,6 +126,11 @@ void Lowerer::grid_stage(const Stmt& outermost) {
         }
         from[p] = b_.mul(number, blocks[p]);
         to[p] = b_.binary(Op::Min, b_.add(from[p], blocks[p]), counts[p]);
+    }
+    // What fits the caches stays there.
+    prefetched_.clear();
+    if (facts_.operands[k_.output()].is_streamed) {
+        prefetched_ = loads_to_prefetch(k_, plan_.tiling, *nest.back());
     }
     {
         const Scope scope(*this);

@@ -113,7 +113,7 @@ private:
     Bundle compute(ExprId id);
     Bundle constant(const ir::Expr& e);
     Bundle symbol(const ir::Expr& e);
-    Bundle load(const ir::Expr& e);
+    Bundle load(ExprId id);
     Bundle unary(const ir::Expr& e);
     Bundle binary(const ir::Expr& e);
     Bundle logical(const ir::Expr& e);
@@ -139,6 +139,7 @@ private:
         Bundle offset;
     };
     bool is_streamed(const ir::Stmt& store);
+    void prefetch(ir::BufferId buffer, std::size_t axis, const Bundle& offset);
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
@@ -174,6 +175,9 @@ private:
     bool fuses_;
     bool has_scale_;
     bool reads_output_ = false;
+
+    /// Loads whose elements the next point of the grid reads one further on an axis.
+    std::map<ExprId, std::size_t> prefetched_;
 
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;

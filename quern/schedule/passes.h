@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
+
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
 #include "quern/ir/index.h"
+#include "quern/schedule/tiling.h"
 
 // Rewrites of CIR that keep its meaning to the bit.
 
@@ -65,6 +69,12 @@ void forward_arrays(ir::Kernel& kernel);
 /// j { for k reduces s: s += f(i, k) * t[k, j] } inside of parallel loops, where the arrays are
 /// small. Numerics: exact.
 void keep_tiles(ir::Kernel& kernel, const ir::Facts& facts);
+
+/// Of a grid's innermost loop: the loads of operands that its lanes read a second time, and the
+/// axis on which the next iteration is one further. While the elements of one are worked on, those
+/// of the next can come.
+std::map<ir::ExprId, std::size_t> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
+                                                    const ir::Stmt& innermost);
 
 /// The number of iterations of a loop whose end is not below its begin.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);

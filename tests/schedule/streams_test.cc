@@ -1,6 +1,9 @@
-// Which stores pass the caches by.
+// Which stores pass the caches by, and which loads are asked for before.
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "quern/ir/facts.h"
 #include "quern/schedule/plan.h"
@@ -11,16 +14,27 @@
 namespace quern::schedule {
 namespace {
 
-/// How many stores of a kernel are streamed, if its output is more than the caches hold.
-int streamed(const std::string& text, std::vector<Tensor> operands) {
+/// The instructions of a kernel whose output is more than the caches hold, or not.
+std::vector<lir::Inst> instructions(const std::string& text, std::vector<Tensor> operands,
+                                    bool is_large) {
     const cpu_test::Case c(text, std::move(operands));
     ir::Facts facts = c.facts();
-    facts.operands.back().is_streamed = true;
-    int count = 0;
+    facts.operands.back().is_streamed = is_large;
+    std::vector<lir::Inst> all;
     for (const Stage& stage : plan(c.kernel(), facts, Numerics::Strict, {}).stages) {
-        for (const lir::Inst& inst : stage.function.insts) count += inst.is_streamed ? 1 : 0;
+        all.insert(all.end(), stage.function.insts.begin(), stage.function.insts.end());
     }
-    return count;
+    return all;
+}
+
+int streamed(const std::string& text, std::vector<Tensor> operands) {
+    return int(std::ranges::count_if(instructions(text, std::move(operands), true),
+                                     [](const lir::Inst& inst) { return inst.is_streamed; }));
+}
+
+int prefetched(const std::string& text, std::vector<Tensor> operands, bool is_large = true) {
+    return int(std::ranges::count(instructions(text, std::move(operands), is_large),
+                                  lir::Op::Prefetch, &lir::Inst::op));
 }
 
 std::string custom(const std::string& body) {
@@ -52,6 +66,24 @@ TEST(Streams, NothingThatIsReadAgain) {
 TEST(Streams, NothingThatTheCachesHold) {
     const cpu_test::Case c(example_text("01"), {Tensor({99})});
     EXPECT_FALSE(c.facts().operands.back().is_streamed);
+}
+
+TEST(Prefetch, TheNextRowWhereARowIsReadASecondTime) {
+    const auto two_passes = [](const std::string& second) {
+        return custom(
+            "for b in 0..n:\n  var s = 0.0\n  for i in 0..m: s += x[b, i]\n  for i in 0..m: "
+            "out[b, i] = " +
+            second);
+    };
+    const std::vector<Tensor> rows = {Tensor({3, 64})};
+    EXPECT_EQ(prefetched(two_passes("x[b, i] - s"), rows), 1);
+    EXPECT_EQ(prefetched(two_passes("x[b, i] - s"), {Tensor({3, 64}, DType::Float64)}), 2)
+        << "lanes of two lines";
+    EXPECT_EQ(prefetched(two_passes("x[b, i] * x[b, i] - s"), rows), 1) << "once a line";
+    EXPECT_EQ(prefetched(two_passes("s"), rows), 0) << "read once";
+    EXPECT_EQ(prefetched(two_passes("x[b, i] - s"), rows, false), 0) << "the caches hold it";
+    EXPECT_EQ(prefetched(two_passes("x[0, i] - s"), rows), 0) << "another row";
+    EXPECT_EQ(prefetched(example_text("01"), {Tensor({99})}), 0);
 }
 
 TEST(Streams, FactsOfAnOutputSayIt) {

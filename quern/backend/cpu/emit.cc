@@ -380,6 +380,7 @@ private:
         const LLVMTypeRef type = types_.in_memory(i.type);
         const auto size = unsigned(size_of(i.type.dtype));
         const LLVMValueRef where = address(i.buffer, value(i.a));
+        if (i.op == Op::Prefetch) return prefetch(where);
         const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
         const LLVMValueRef stored = is_store ? to_memory(value(i.b), i.type) : nullptr;
         const bool is_spread = i.op == Op::Gather || i.op == Op::Scatter;
@@ -407,6 +408,14 @@ private:
                              {type, pointers}, {where, align, mask, LLVMConstNull(type)}),
                    i.buffer),
             i.type);
+    }
+
+    LLVMValueRef prefetch(LLVMValueRef where) {
+        const auto number = [&](std::uint64_t n) { return LLVMConstInt(types_.i32(), n, 0); };
+        // To be read; into all caches; data.
+        intrinsic(module_, b_, "llvm.prefetch", {LLVMTypeOf(where)},
+                  {where, number(0), number(3), number(1)});
+        return nullptr;
     }
 
     void stream(LLVMValueRef store, const Inst& i) {
