@@ -1,13 +1,10 @@
 #include "quern/runtime/cpu_plugin.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 
 #include "quern/error.h"
+#include "quern/runtime/plugin.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
 
@@ -15,22 +12,6 @@ namespace quern::cpu {
 namespace {
 
 constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512", "neon"};
-
-std::string find_plugin() {
-    namespace fs = std::filesystem;
-    std::error_code ignored;
-    if (const char* folder = std::getenv("QUERN_PLUGINS"); folder && *folder) {
-        const fs::path path = fs::path(folder) / kPluginName;
-        return fs::exists(path, ignored) ? path.string() : std::string();
-    }
-    Dl_info info{};
-    if (::dladdr(reinterpret_cast<const void*>(&kNames), &info) == 0 || !info.dli_fname) return {};
-    const fs::path folder = fs::absolute(info.dli_fname, ignored).parent_path();
-    for (const fs::path& path : {folder / kPluginName, folder / "../lib" / kPluginName}) {
-        if (fs::exists(path, ignored)) return path.string();
-    }
-    return {};
-}
 
 }  // namespace
 
@@ -81,7 +62,7 @@ Simd chosen_simd() {
 }
 
 const std::string& plugin_path() {
-    static const std::string path = find_plugin();
+    static const std::string path = find_plugin(kPluginName);
     return path;
 }
 
@@ -95,18 +76,9 @@ CompileFunction* compiler() {
         raise(DeviceError(std::string("[device] E0601: no device 'cpu': ") + kPluginName +
                           " is neither beside the library nor where QUERN_PLUGINS says"));
     }
-    void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    void* symbol = handle ? ::dlsym(handle, kCompileSymbol) : nullptr;
-    void* version = symbol ? ::dlsym(handle, kVersionSymbol) : nullptr;
-    if (!version) {
-        const char* why = ::dlerror();
-        raise(DeviceError("[device] E0601: " + path + ": " + (why ? why : "not a plug-in")));
-    }
-    const std::string_view got = reinterpret_cast<CodeVersionFunction*>(version)();
-    if (got != code_version()) {
-        raise(DeviceError("[device] E0601: " + path + ": expected version " + code_version() +
-                          ", got " + std::string(got)));
-    }
+    std::string why;
+    void* symbol = load_plugin(path, kCompileSymbol, kVersionSymbol, why);
+    if (!symbol) raise(DeviceError("[device] E0601: " + why));
     function = reinterpret_cast<CompileFunction*>(symbol);
     return function;
 }

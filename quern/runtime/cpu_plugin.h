@@ -73,8 +73,7 @@ inline constexpr const char* kCompileSymbol = "quern_cpu_compile";
 inline constexpr const char* kVersionSymbol = "quern_cpu_code_version";
 inline constexpr const char* kPluginName = "libquern_cpu.so";
 
-/// Where the plug-in is: in the folder that QUERN_PLUGINS names, else beside the library or program
-/// that holds Quern, or in ../lib of it. Empty if it is nowhere.
+/// Where the plug-in is, or empty.
 const std::string& plugin_path();
 
 /// The compiler. Loads the plug-in at the first call. Throws DeviceError with E0601 if it is not
