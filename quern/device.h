@@ -24,6 +24,9 @@ public:
 
     /// True of "cpu" and of its logical devices.
     bool is_cpu() const noexcept;
+
+    /// True of "vulkan:0" and so on, in the order of the system's drivers.
+    bool is_vulkan() const noexcept;
     bool operator==(const Device&) const = default;
 
 private:

@@ -19,6 +19,9 @@ THIRD_PARTY = {
     "nlohmann/": lambda path, installed: path.suffix == ".cc" and path.parent.name == "io",
     "png.h": lambda path, installed: path.parent.name == "io" and not installed,
     "llvm-c/": lambda path, installed: path.parent.parent.name == "backend",
+    "spirv/": lambda path, installed: path.parent.parent.name == "backend",
+    "spirv-tools/": lambda path, installed: path.parent.parent.name == "backend",
+    "volk.h": lambda path, installed: path.parent.parent.name == "backend",
     "zlib.h": lambda path, installed: path.parent.name in ("io", "runtime") and not installed,
 }
 

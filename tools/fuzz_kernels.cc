@@ -3,7 +3,8 @@
 // generator's own in double, and between one thread and several, and operands that are views and
 // row-major, bit by bit. Where the plug-in of the device cpu is, the kernel is compiled too, for
 // one SIMD level after the other: reproducible code has the interpreter's bits, by the default
-// schedule and by a random legal one; strict code is within the generator's bound.
+// schedule and by a random legal one; strict code is within the generator's bound. So is code of
+// every device "vulkan:N", whose reproducible bits are the interpreter's too.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED]]
 
@@ -132,13 +133,34 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
     return wrong.empty() ? wrong : where + wrong;
 }
 
+/// On every device that runs kernels by Vulkan.
+std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& count) {
+    const quern::cpu_test::Case c(kernel.text, kernel.operands);
+    const auto expected = c.interpreted();
+    for (const quern::DeviceInfo& info : quern::devices()) {
+        if (info.type != "vulkan") continue;
+        const std::string where = "on " + info.id + ": ";
+        const quern::Device device(info.id);
+        const auto exact = c.on_vulkan(device, quern::Numerics::Reproducible);
+        const auto strict = c.on_vulkan(device, quern::Numerics::Strict);
+        if (!expected || !exact || !strict) return where + "an assertion failed";
+        if (!quern::cpu_test::same_numbers(*exact, *expected)) {
+            return where + "reproducible code differs from the interpreter";
+        }
+        const std::string wrong = check_values(kernel, *strict);
+        if (!wrong.empty()) return where + wrong;
+        ++count;
+    }
+    return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const long count = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 500;
     const long first = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
     const bool terminal = isatty(STDERR_FILENO) != 0;
-    long refused = 0;
+    long refused = 0, by_vulkan = 0;
     // Warnings of random kernels say nothing.
     quern::set_warning_handler([](const quern::Diagnostic&) {});
     for (long n = 0; n < count; ++n) {
@@ -150,6 +172,7 @@ int main(int argc, char** argv) {
             if (wrong.empty()) wrong = check_cir(kernel);
             if (wrong.empty()) wrong = check_result(kernel);
             if (wrong.empty()) wrong = check_compiled(kernel, n, refused);
+            if (wrong.empty()) wrong = check_vulkan(kernel, by_vulkan);
         } catch (const std::exception& error) {
             wrong = error.what();
         }
@@ -167,5 +190,6 @@ int main(int argc, char** argv) {
     if (!quern::cpu::plugin_path().empty()) {
         std::printf("%ld of them on the device cpu, %ld refused by it\n", count - refused, refused);
     }
+    if (by_vulkan > 0) std::printf("%ld times on devices with Vulkan\n", by_vulkan);
     return 0;
 }

@@ -249,7 +249,7 @@ auto or_kernel_error(const lang::Source& source, lang::NodeId compute, const Wor
         lang::Diagnostics diagnostics(source);
         diagnostics
             .add(lang::Code::E0600, source.nodes[std::size_t(compute)].span,
-                 "the device cpu does not run " + refusal.reason())
+                 "the device " + refusal.device() + " does not run " + refusal.reason())
             .help("the device \"interpreter\" runs it");
         diagnostics.raise();
         throw;
@@ -385,6 +385,16 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
             if (bound_launch.are_as_given) remember(key, std::move(record), generation);
             return result;
         }
+    }
+    if (device.is_vulkan()) {
+        const bool is_whole =
+            writes_all(*bound_launch.prepared, bound_launch.binding, bound_launch.shapes);
+        Tensor result = is_whole ? Tensor::empty(bound_launch.shape, bound_launch.dtype, device)
+                                 : Tensor(bound_launch.shape, bound_launch.dtype, device);
+        const bool has_run = or_kernel_error(source, compute, [&] {
+            return run_on_vulkan(bound_launch, device, result, !is_whole);
+        });
+        if (has_run) return result;
     }
     // The interpreter runs what was asked of it, and says where and why compiled code failed.
     Tensor result(bound_launch.shape, bound_launch.dtype, device);

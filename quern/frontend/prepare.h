@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quern/frontend/launch.h"
+#include "quern/frontend/vulkan_launch.h"
 #include "quern/interpret/interpret.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/kernel_bundle.h"
@@ -44,6 +45,7 @@ struct Prepared {
     semantics::Lowered lowered;
     interpret::Program program;
     std::shared_ptr<CompiledKernels> compiled = std::make_shared<CompiledKernels>();
+    std::shared_ptr<VulkanKernels> on_vulkan = std::make_shared<VulkanKernels>();
 };
 
 /// A launch of which everything is known but where its result is.

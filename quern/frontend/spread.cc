@@ -188,6 +188,7 @@ void run_part(const lang::Source& source, const BoundLaunch& launch, const Devic
         addresses.push_back(result.data());
         if (code->run(ready, addresses)) return;
     }
+    if (device.is_vulkan() && run_on_vulkan(launch, device, result, true)) return;
     interpret(source, launch, result, {});
 }
 
@@ -248,6 +249,12 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     Cut cut = cut_of(kernel, options.placement.spread);
     if (cut.combine && cut.why_not.empty() && options.numerics == Numerics::Reproducible) {
         cut.why_not = "it is a reduction, whose order reproducible mode keeps";
+    }
+    for (const Device& device : devices) {
+        // What comes back from its memory is a whole result.
+        if (device.is_vulkan() && !cut.combine && cut.why_not.empty()) {
+            cut.why_not = fmt::format("'{}' has memory of its own", device.id());
+        }
     }
     const auto outermost =
         std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });

@@ -98,7 +98,7 @@ public:
           scalars_(scalars),
           operands_(operands),
           output_(output),
-          threads_(threads > 0 ? threads : hardware_threads()) {
+          threads_(threads == 0 ? hardware_threads() : threads) {
         for (const interpret::View& view : operands) shapes_.push_back(view.shape);
         environment_.dims = dims;
         environment_.shapes = shapes_;
@@ -165,6 +165,10 @@ private:
             }
             return product;
         };
+        if (threads_ == kOnePointEach) {
+            grid.points = points();
+            return grid;
+        }
         // Blocks grow, the innermost axis first, as long as every thread has several.
         const std::int64_t enough = grid.is_worth_threads ? std::int64_t(threads_) * 8 : 1;
         for (std::size_t p = trips.size(); p-- > 0;) {

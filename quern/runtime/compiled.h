@@ -22,13 +22,17 @@ class MachineCode;
 /// The device does not run the kernel.
 class Refusal : public DeviceError {
 public:
-    explicit Refusal(std::string reason)
-        : DeviceError("[cpu] E0600: expected a kernel that the device cpu runs, got " + reason),
-          reason_(std::move(reason)) {}
+    explicit Refusal(std::string reason, std::string device = "cpu")
+        : DeviceError("[" + device + "] E0600: expected a kernel that the device " + device +
+                      " runs, got " + reason),
+          reason_(std::move(reason)),
+          device_(std::move(device)) {}
     const std::string& reason() const noexcept { return reason_; }
+    const std::string& device() const noexcept { return device_; }
 
 private:
     std::string reason_;
+    std::string device_;
 };
 
 /// The machine code of a kernel as KernelImage's bytes. Throws Refusal.
@@ -51,6 +55,10 @@ struct ReadyLaunch {
     std::vector<std::size_t> shared;
     std::size_t local = 0;
 };
+
+/// For `threads`: every point of a grid does as little as it can, as devices with many threads
+/// want.
+inline constexpr int kOnePointEach = -1;
 
 /// Works out a launch of an image's code on up to `threads` threads (0: one for each core): all but
 /// the addresses of its functions. `scalars` are of the dtypes given; addresses in the views do not

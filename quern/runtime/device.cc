@@ -2,12 +2,15 @@
 
 #include <atomic>
 #include <charconv>
+#include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <system_error>
 
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/kernel_bundle.h"
+#include "quern/runtime/vulkan_plugin.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
 
@@ -16,6 +19,7 @@ namespace {
 
 constexpr std::string_view kInterpreter = "interpreter";
 constexpr std::string_view kCpu = "cpu";
+constexpr std::string_view kVulkan = "vulkan";
 
 struct Default {
     Mutex mutex;
@@ -31,16 +35,34 @@ Default& default_device() {
 std::atomic<int> chosen_threads{0};
 
 /// Of "cpu:0" and so on, which share the processor's cores and memory.
-constexpr int kLogicalCpus = 64;
+constexpr std::size_t kLogicalCpus = 64;
 
-bool is_logical_cpu(std::string_view id) {
-    if (!id.starts_with("cpu:")) return false;
-    const std::string_view number = id.substr(4);
-    int value = 0;
+/// N of "type:N"; none if it is not so.
+std::optional<std::size_t> number_of(std::string_view id, std::string_view type) noexcept {
+    if (!id.starts_with(type) || id.size() <= type.size() || id[type.size()] != ':') return {};
+    const std::string_view number = id.substr(type.size() + 1);
+    std::size_t value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     const bool is_plain = number == "0" || (!number.empty() && number[0] != '0');
-    return error == std::errc() && end == number.data() + number.size() && is_plain && value >= 0 &&
-           value < kLogicalCpus;
+    if (error != std::errc() || end != number.data() + number.size() || !is_plain) return {};
+    return value;
+}
+
+bool is_logical_cpu(std::string_view id) {
+    const auto number = number_of(id, kCpu);
+    return number && *number < kLogicalCpus;
+}
+
+/// What keeps a device "vulkan:N" from being used, or empty.
+std::string why_no_vulkan(std::size_t number) {
+    std::string why;
+    const vulkan::Driver* const driver = vulkan::driver(why);
+    if (!driver) return why;
+    if (number >= driver->devices().size()) {
+        return "drivers have " + std::to_string(driver->devices().size()) + " devices";
+    }
+    const vulkan::DeviceDescription& device = driver->devices()[number];
+    return device.missing.empty() ? std::string() : device.name + " lacks " + device.missing;
 }
 
 [[noreturn]] void no_such_device(std::string_view id, std::string_view origin) {
@@ -51,6 +73,8 @@ bool is_logical_cpu(std::string_view id) {
     } else if (id.starts_with("cpu:")) {
         message +=
             ": logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);
+    } else if (const auto number = vulkan_number(id)) {
+        message += ": " + why_no_vulkan(*number);
     }
     message += "; there are: ";
     const char* separator = "";
@@ -86,6 +110,7 @@ std::string resolve_default() {
 
 // Without a list of all devices, which would allocate: every tensor asks.
 bool has_device(std::string_view id) noexcept {
+    if (const auto number = vulkan_number(id)) return why_no_vulkan(*number).empty();
     return id == "auto" || id == kInterpreter || ((id == kCpu || is_logical_cpu(id)) && has_cpu());
 }
 
@@ -102,6 +127,18 @@ std::vector<DeviceInfo> devices() {
                         .cores = hardware_threads(),
                         .memory = 0});
     }
+    std::string why;
+    if (const vulkan::Driver* const driver = vulkan::driver(why)) {
+        for (std::size_t i = 0; i < driver->devices().size(); ++i) {
+            const vulkan::DeviceDescription& device = driver->devices()[i];
+            if (!device.missing.empty()) continue;
+            list.push_back({.id = std::string(kVulkan) + ":" + std::to_string(i),
+                            .type = std::string(kVulkan),
+                            .name = device.name,
+                            .cores = 0,
+                            .memory = device.memory});
+        }
+    }
     list.push_back({.id = std::string(kInterpreter),
                     .type = std::string(kInterpreter),
                     .name = "reference interpreter",
@@ -109,6 +146,12 @@ std::vector<DeviceInfo> devices() {
                     .memory = 0});
     return list;
 }
+
+std::optional<std::size_t> vulkan_number(std::string_view id) noexcept {
+    return number_of(id, kVulkan);
+}
+
+bool Device::is_vulkan() const noexcept { return vulkan_number(id_).has_value(); }
 
 bool Device::is_cpu() const noexcept { return id_ == kCpu || id_.starts_with("cpu:"); }
 

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace quern {
 
 /// True if Device(id) throws nothing.
 bool has_device(std::string_view id) noexcept;
+
+/// The number of a device "vulkan:N"; none if the id is another's.
+std::optional<std::size_t> vulkan_number(std::string_view id) noexcept;
 
 /// The number of threads that the interpreter may use, at least 1: what `set_interpreter_threads`
 /// set, else one for each hardware thread. Thread-safe.

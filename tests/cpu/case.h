@@ -25,13 +25,12 @@ public:
         lang::Diagnostics diagnostics(text_);
         source_ = lang::parse(text_, {}, diagnostics);
         diagnostics.raise();
-        lang::NodeId compute = -1;
-        for (std::size_t n = 0; n < source_->nodes.size() && compute < 0; ++n) {
-            if (source_->nodes[n].kind == lang::Kind::Compute) compute = lang::NodeId(n);
+        for (std::size_t n = 0; n < source_->nodes.size() && compute_ < 0; ++n) {
+            if (source_->nodes[n].kind == lang::Kind::Compute) compute_ = lang::NodeId(n);
         }
         std::vector<frontend::OperandInfo> infos;
         for (const Tensor& t : operands_) infos.push_back({t.dtype(), t.shape()});
-        prepared_ = frontend::prepare(*source_, compute, infos, arguments_, {});
+        prepared_ = frontend::prepare(*source_, compute_, infos, arguments_, {});
         shapes_ = frontend::bound_shapes(*source_, *prepared_, infos);
         binding_ = frontend::bind_or_raise(*source_, *prepared_, shapes_);
         for (std::size_t i = 0; i < operands_.size(); ++i) {
@@ -98,6 +97,16 @@ public:
         return compiled(CompiledKernel(kernel(), facts(), numerics, simd), threads);
     }
 
+    /// What a device "vulkan:N" makes of it.
+    std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics) const {
+        frontend::LaunchOptions options;
+        options.numerics = numerics;
+        const auto launch = frontend::bound(*source_, compute_, operands_, arguments_, options);
+        Tensor result = output();
+        const bool has_run = frontend::run_on_vulkan(launch, device, result, !is_written_whole());
+        return has_run ? std::optional(result) : std::nullopt;
+    }
+
     /// Memory for the result: zeros, unless each element is written, then bits that are 1.
     Tensor output() const {
         Tensor result(binding_.output, out().dtype, Device("interpreter"));
@@ -141,6 +150,7 @@ private:
     }
 
     std::string text_;
+    lang::NodeId compute_ = -1;
     std::vector<Tensor> operands_;
     Arguments arguments_;
     std::shared_ptr<const lang::Source> source_;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tests/conformance/operands.h"
@@ -25,9 +27,21 @@ inline void expect_near(const Tensor& got, const Tensor& expected, double tolera
     }
 }
 
-/// Reproducible code gives the interpreter's numbers to the bit on every level; strict code within
-/// `tolerance` of them, relative to `scale`, since sums are taken in another order; so does fast
-/// code, on the best level here.
+/// Every device of this machine that runs kernels by Vulkan.
+inline const std::vector<Device>& vulkan_devices() {
+    static const std::vector<Device> here = [] {
+        std::vector<Device> list;
+        for (const DeviceInfo& device : devices()) {
+            if (device.type == "vulkan") list.emplace_back(device.id);
+        }
+        return list;
+    }();
+    return here;
+}
+
+/// Reproducible code gives the interpreter's numbers to the bit on every level and device; strict
+/// code within `tolerance` of them, relative to `scale`, since sums are taken in another order; so
+/// does fast code, on the best level here.
 inline void expect_agreement(const Case& c, double tolerance = 1e-5, double scale = 1) {
     const std::optional<Tensor> expected = c.interpreted();
     ASSERT_TRUE(expected.has_value());
@@ -43,6 +57,24 @@ inline void expect_agreement(const Case& c, double tolerance = 1e-5, double scal
             const auto close = c.compiled(numerics, simd);
             ASSERT_TRUE(close.has_value());
             expect_near(*close, *expected, tolerance, scale);
+        }
+    }
+    for (const Device& device : vulkan_devices()) {
+        SCOPED_TRACE(device.id());
+        try {
+            const auto exact = c.on_vulkan(device, Numerics::Reproducible);
+            ASSERT_TRUE(exact.has_value());
+            EXPECT_TRUE(same_numbers(*exact, *expected)) << to_string(*exact) << "\nexpected\n"
+                                                         << to_string(*expected);
+            if (kSanitized) continue;
+            const auto close = c.on_vulkan(device, Numerics::Strict);
+            ASSERT_TRUE(close.has_value());
+            expect_near(*close, *expected, tolerance, scale);
+        } catch (const Refusal& refusal) {
+            // llvmpipe's loops end after 65535 iterations of a point.
+            ASSERT_NE(refusal.reason().find("so many iterations"), std::string::npos)
+                << refusal.what();
+            std::cout << "skipped on " << device.id() << ": " << refusal.what() << '\n';
         }
     }
 }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "quern/backend/cpu/emit.h"
-#include "quern/backend/cpu/image_of.h"
 #include "quern/backend/cpu/target.h"
+#include "quern/backend/image_of.h"
 #include "quern/runtime/cpu_plugin.h"
 
 namespace quern::cpu {

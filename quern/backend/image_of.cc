@@ -1,11 +1,11 @@
-#include "quern/backend/cpu/image_of.h"
+#include "quern/backend/image_of.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "quern/ir/index.h"
 
-namespace quern::cpu {
+namespace quern {
 namespace {
 
 using ir::ExprId;
@@ -91,4 +91,4 @@ KernelImage image_of(const schedule::Plan& plan, std::vector<std::byte> object) 
     return image;
 }
 
-}  // namespace quern::cpu
+}  // namespace quern

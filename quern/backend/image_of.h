@@ -6,9 +6,9 @@
 #include "quern/runtime/image.h"
 #include "quern/schedule/plan.h"
 
-namespace quern::cpu {
+namespace quern {
 
 /// What a launch needs of a plan, with the code of its stages.
 KernelImage image_of(const schedule::Plan& plan, std::vector<std::byte> object);
 
-}  // namespace quern::cpu
+}  // namespace quern

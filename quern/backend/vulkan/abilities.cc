@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <spirv/unified1/spirv.hpp11>
+
+#include "quern/backend/vulkan/device.h"
+
+namespace quern::vulkan {
+namespace {
+
+/// Features that kernels may use: what a module calls them, and where Vulkan has them.
+struct Feature {
+    const char* name;
+    spv::Capability capability;
+    VkBool32& (*flag)(Abilities&);
+    bool is_needed;
+};
+
+const Feature kFeatures[] = {
+    {"bufferDeviceAddress", spv::Capability::PhysicalStorageBufferAddresses,
+     [](Abilities& a) -> VkBool32& { return a.v12.bufferDeviceAddress; }, true},
+    {"timelineSemaphore", spv::Capability::Max,
+     [](Abilities& a) -> VkBool32& { return a.v12.timelineSemaphore; }, true},
+    {"shaderInt64", spv::Capability::Int64,
+     [](Abilities& a) -> VkBool32& { return a.core.shaderInt64; }, true},
+    {"shaderInt16", spv::Capability::Int16,
+     [](Abilities& a) -> VkBool32& { return a.core.shaderInt16; }, false},
+    {"shaderInt8", spv::Capability::Int8,
+     [](Abilities& a) -> VkBool32& { return a.v12.shaderInt8; }, false},
+    {"shaderFloat64", spv::Capability::Float64,
+     [](Abilities& a) -> VkBool32& { return a.core.shaderFloat64; }, false},
+    {"storageBuffer8BitAccess", spv::Capability::StorageBuffer8BitAccess,
+     [](Abilities& a) -> VkBool32& { return a.v12.storageBuffer8BitAccess; }, false},
+    {"storageBuffer16BitAccess", spv::Capability::StorageBuffer16BitAccess,
+     [](Abilities& a) -> VkBool32& { return a.v11.storageBuffer16BitAccess; }, false},
+};
+
+VkBool32 flag(const Abilities& abilities, const Feature& feature) {
+    return feature.flag(const_cast<Abilities&>(abilities));
+}
+
+}  // namespace
+
+Abilities::Abilities(VkPhysicalDevice device) {
+    VkPhysicalDeviceVulkan12Features all12{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceVulkan11Features all11{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &all12};
+    VkPhysicalDeviceFeatures2 all{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                  .pNext = &all11};
+    VkPhysicalDeviceFloatControlsProperties floats{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+    VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                      .pNext = &floats};
+    vkGetPhysicalDeviceProperties(device, &properties);
+    // The structures of 1.2 mean nothing to an older device.
+    if (properties.apiVersion < VK_API_VERSION_1_2) return;
+    vkGetPhysicalDeviceFeatures2(device, &all);
+    vkGetPhysicalDeviceProperties2(device, &about);
+    Abilities has_all = *this;
+    has_all.core = all.features;
+    has_all.v11 = all11;
+    has_all.v12 = all12;
+    for (const Feature& feature : kFeatures) feature.flag(*this) = flag(has_all, feature);
+
+    // Modes of one width are set alone only where widths are independent.
+    const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
+    const bool modes_are_free = floats.roundingModeIndependence == all_widths;
+    const bool denormals_are_free = floats.denormBehaviorIndependence == all_widths;
+    controls.keeps_nan32 = floats.shaderSignedZeroInfNanPreserveFloat32;
+    controls.keeps_nan64 = floats.shaderSignedZeroInfNanPreserveFloat64;
+    controls.rounds_even32 = modes_are_free && floats.shaderRoundingModeRTEFloat32;
+    controls.rounds_even64 = modes_are_free && floats.shaderRoundingModeRTEFloat64;
+    controls.keeps_denormals32 = denormals_are_free && floats.shaderDenormPreserveFloat32;
+    controls.keeps_denormals64 = denormals_are_free && floats.shaderDenormPreserveFloat64;
+
+    std::uint32_t count = 0;
+    vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
+    std::vector<VkQueueFamilyProperties> families(count);
+    vkGetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+    for (std::uint32_t i = 0; i < count && queue_family == kNoQueue; ++i) {
+        if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) queue_family = i;
+    }
+    VkPhysicalDeviceMemoryProperties heaps{};
+    vkGetPhysicalDeviceMemoryProperties(device, &heaps);
+    for (std::uint32_t i = 0; i < heaps.memoryHeapCount; ++i) {
+        const bool is_own = heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
+        if (is_own) memory = std::max(memory, std::int64_t(heaps.memoryHeaps[i].size));
+    }
+}
+
+std::string Abilities::missing() const {
+    if (properties.apiVersion < VK_API_VERSION_1_2) {
+        return "Vulkan 1.2: it has " + std::to_string(VK_API_VERSION_MAJOR(properties.apiVersion)) +
+               "." + std::to_string(VK_API_VERSION_MINOR(properties.apiVersion));
+    }
+    if (queue_family == kNoQueue) return "a queue for compute";
+    for (const Feature& feature : kFeatures) {
+        if (feature.is_needed && !flag(*this, feature)) return feature.name;
+    }
+    return {};
+}
+
+std::string Abilities::lacks(std::span<const std::uint32_t> module) const {
+    constexpr std::size_t kHeader = 5;
+    for (std::size_t at = kHeader; at + 1 < module.size(); at += module[at] >> 16) {
+        if (spv::Op(module[at] & 0xffff) != spv::Op::OpCapability) break;
+        for (const Feature& feature : kFeatures) {
+            const bool is_it = std::uint32_t(feature.capability) == module[at + 1];
+            if (is_it && !flag(*this, feature)) return feature.name;
+        }
+    }
+    return {};
+}
+
+}  // namespace quern::vulkan

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "quern/backend/vulkan/module.h"
+#include "quern/lir/lir.h"
+
+namespace quern::vulkan {
+
+/// Instructions on scalars of dtypes. A bool is a bool as a value and 8 bits in memory; floats of
+/// 16 bits are integers, since no device must have them.
+class Code {
+public:
+    explicit Code(Module& module) : m_(module) {}
+
+    Module& module() { return m_; }
+
+    /// The type of a value, of the same in memory, and its bits.
+    Id type(DType dtype);
+    Id memory_type(DType dtype);
+    static std::uint32_t bits(DType dtype);
+
+    Id constant(DType dtype, std::uint64_t value) {
+        return m_.constant(type(dtype), bits(dtype), value);
+    }
+    Id u32(std::uint32_t value) { return constant(DType::UInt32, value); }
+    Id u64(std::uint64_t value) { return constant(DType::UInt64, value); }
+    Id real(DType dtype, double value);
+
+    Id unary(spv::Op op, DType dtype, Id a) { return m_.op(op, type(dtype), {a}); }
+    Id binary(spv::Op op, DType dtype, Id a, Id b) { return m_.op(op, type(dtype), {a, b}); }
+    Id test(spv::Op op, Id a, Id b) { return m_.op(op, m_.boolean(), {a, b}); }
+    Id both(Id a, Id b) { return test(spv::Op::OpLogicalAnd, a, b); }
+    Id either(Id a, Id b) { return test(spv::Op::OpLogicalOr, a, b); }
+    Id negated(Id a) { return m_.op(spv::Op::OpLogicalNot, m_.boolean(), {a}); }
+    Id select(DType dtype, Id condition, Id a, Id b) {
+        return m_.op(spv::Op::OpSelect, type(dtype), {condition, a, b});
+    }
+    Id bitcast(DType to, Id a) { return m_.op(spv::Op::OpBitcast, type(to), {a}); }
+    /// Of GLSL.std.450.
+    Id function(std::uint32_t number, DType dtype, Id a);
+
+    /// A sum, product, ... of floats that is never contracted with another.
+    Id exact(spv::Op op, DType dtype, Id a, Id b);
+
+    /// As Tensor::to: floats round to nearest even, floats to integers truncate and saturate with
+    /// NaN as 0, integers wrap, to bool is != 0.
+    Id cast(Id value, DType from, DType to);
+
+private:
+    Id to_float32(Id value, DType from);
+    Id from_float32(Id value, DType to);
+    Id half_to_float(Id value);
+    Id float_to_half(Id value);
+    Id float_to_bfloat(Id value);
+    Id sticky_float(Id value);
+    Id sticky_integer(Id value, bool is_signed);
+    Id saturate(Id value, DType from, DType to);
+    Id integer_cast(Id value, DType from, DType to);
+    Id word(spv::Op op, Id a, Id b) { return binary(op, DType::UInt32, a, b); }
+
+    Module& m_;
+};
+
+}  // namespace quern::vulkan

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <spirv/unified1/spirv.hpp11>
+#include <string_view>
+#include <vector>
+
+namespace quern::vulkan {
+
+using Id = std::uint32_t;
+
+/// A SPIR-V module with one function, written word by word. Types and constants are made once; the
+/// same calls give the same words.
+class Module {
+public:
+    void capability(spv::Capability capability);
+    void memory_model(spv::AddressingModel addressing, spv::MemoryModel memory);
+    void decorate(Id target, spv::Decoration decoration,
+                  std::initializer_list<std::uint32_t> literals = {});
+    void decorate_member(Id structure, std::uint32_t member, spv::Decoration decoration,
+                         std::uint32_t literal);
+
+    Id void_type() { return type(spv::Op::OpTypeVoid, {}); }
+    Id boolean() { return type(spv::Op::OpTypeBool, {}); }
+    /// Without a sign: operations say how they read it.
+    Id integer(std::uint32_t bits) { return type(spv::Op::OpTypeInt, {bits, 0}); }
+    Id real(std::uint32_t bits) { return type(spv::Op::OpTypeFloat, {bits}); }
+    Id vector(Id element, std::uint32_t count) {
+        return type(spv::Op::OpTypeVector, {element, count});
+    }
+    Id pointer(spv::StorageClass storage, Id to) {
+        return type(spv::Op::OpTypePointer, {std::uint32_t(storage), to});
+    }
+    Id structure(std::initializer_list<Id> members) { return type(spv::Op::OpTypeStruct, members); }
+    Id function_type(Id result) { return type(spv::Op::OpTypeFunction, {result}); }
+
+    /// A number of `bits` bits (1 is a bool) from its own bits.
+    Id constant(Id type, std::uint32_t bits, std::uint64_t value);
+    Id global(spv::StorageClass storage, Id type);
+    Id instructions(std::string_view set);
+
+    /// Opens the one function, and its first block.
+    void begin(Id function);
+    void end();
+
+    Id new_id() { return next_++; }
+
+    /// An instruction that gives a value.
+    Id op(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands);
+    void statement(spv::Op op, std::initializer_list<std::uint32_t> operands) {
+        append(code_, op, operands);
+    }
+    void label(Id label);
+    /// The block that is being written.
+    Id block() const { return block_; }
+    /// A variable of the function.
+    Id variable(Id type);
+
+    /// `interface`: the globals that the function uses.
+    void entry_point(Id function, std::string_view name, const std::vector<Id>& interface);
+    void execution_mode(Id function, spv::ExecutionMode mode,
+                        std::initializer_list<std::uint32_t> literals);
+
+    std::vector<std::uint32_t> words() const;
+
+private:
+    using Words = std::vector<std::uint32_t>;
+
+    Id type(spv::Op op, std::initializer_list<std::uint32_t> operands);
+    static void append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands);
+    static void append(Words& section, spv::Op op, const Words& operands);
+
+    Words capabilities_, imports_, model_, entries_, modes_, decorations_, globals_;
+    Words head_, variables_, code_;
+    std::map<Words, Id> made_;
+    std::map<spv::Capability, bool> has_;
+    Id next_ = 1;
+    Id block_ = 0;
+};
+
+}  // namespace quern::vulkan

@@ -1,0 +1,153 @@
+#define VOLK_IMPLEMENTATION
+#include <volk.h>
+
+#ifdef QUERN_VALIDATE_SPIRV
+#include <spirv-tools/libspirv.hpp>
+#endif
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "quern/backend/image_of.h"
+#include "quern/backend/vulkan/device.h"
+#include "quern/runtime/cpu_plugin.h"
+#include "quern/schedule/plan.h"
+
+namespace quern::vulkan {
+namespace {
+
+/// One invocation does a point. Devices need not round a product and a sum at once.
+constexpr schedule::Target kTarget{.lanes = 1, .has_fma = false, .registers = 16};
+
+/// What spirv-val says against a module, or empty.
+std::string invalid(const std::vector<std::uint32_t>& module) {
+#ifdef QUERN_VALIDATE_SPIRV
+    std::string message;
+    spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
+    tools.SetMessageConsumer(
+        [&](spv_message_level_t, const char*, const spv_position_t& where, const char* text) {
+            message += "word " + std::to_string(where.index) + ": " + text;
+        });
+    if (!tools.Validate(module)) return "spirv-val: " + message + "; please report";
+#else
+    static_cast<void>(module);
+#endif
+    return {};
+}
+
+class LoadedPipelines : public Pipelines {
+public:
+    explicit LoadedPipelines(GpuDevice& device) : device_(device) {}
+    ~LoadedPipelines() override {
+        for (const VkPipeline stage : stages) device_.destroy(stage);
+    }
+    LoadedPipelines(const LoadedPipelines&) = delete;
+    LoadedPipelines& operator=(const LoadedPipelines&) = delete;
+
+    GpuDevice& device() const { return device_; }
+
+    std::vector<VkPipeline> stages;
+
+private:
+    GpuDevice& device_;
+};
+
+class VulkanDriver : public Driver {
+public:
+    /// Why there is none, or empty.
+    std::string start() {
+        if (volkInitialize() != VK_SUCCESS) return "there is no Vulkan loader (libvulkan.so.1)";
+        if (volkGetInstanceVersion() < VK_API_VERSION_1_2)
+            return "the Vulkan loader is older than 1.2";
+        const VkApplicationInfo application{.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                            .pEngineName = "Quern",
+                                            .apiVersion = VK_API_VERSION_1_2};
+        const VkInstanceCreateInfo about{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                         .pApplicationInfo = &application};
+        VkInstance instance = VK_NULL_HANDLE;
+        const VkResult made = vkCreateInstance(&about, nullptr, &instance);
+        if (made != VK_SUCCESS) return VulkanError("vkCreateInstance", made).what();
+        volkLoadInstanceOnly(instance);
+        std::uint32_t count = 0;
+        vkEnumeratePhysicalDevices(instance, &count, nullptr);
+        physical_.resize(count);
+        vkEnumeratePhysicalDevices(instance, &count, physical_.data());
+        physical_.resize(count);
+        if (count == 0) return "no driver has a device";
+        opened_.resize(count);
+        for (const VkPhysicalDevice device : physical_) {
+            const Abilities& abilities = abilities_.emplace_back(device);
+            descriptions_.push_back(
+                {abilities.properties.deviceName, abilities.memory, abilities.missing()});
+        }
+        return {};
+    }
+
+    const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
+
+    Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
+                     Numerics numerics) override {
+        Compiled result;
+        result.refusal = schedule::legal(kernel);
+        if (!result.refusal.empty()) return result;
+        try {
+            const schedule::Plan plan = schedule::plan(kernel, facts, numerics, kTarget);
+            result.image = image_of(plan, {});
+            GpuDevice& gpu = opened(device);
+            auto pipelines = std::make_shared<LoadedPipelines>(gpu);
+            for (const schedule::Stage& stage : plan.stages) {
+                const auto words = emit(stage.function, abilities_[device].controls);
+                const std::string lacks = abilities_[device].lacks(words);
+                if (!lacks.empty()) {
+                    result.refusal = "a kernel that needs " + lacks;
+                    return result;
+                }
+                result.error = invalid(words);
+                if (!result.error.empty()) return result;
+                pipelines->stages.push_back(gpu.pipeline(words));
+            }
+            result.pipelines = std::move(pipelines);
+        } catch (const VulkanError& error) {
+            result.error = error.what();
+        }
+        return result;
+    }
+
+    Outcome run(const Pipelines& pipelines, const KernelImage& image, const ReadyLaunch& launch,
+                std::span<const Range> operands, Range output, bool keeps_output) override {
+        const auto& loaded = static_cast<const LoadedPipelines&>(pipelines);
+        return loaded.device().run(loaded.stages, image, launch, operands, output, keeps_output);
+    }
+
+private:
+    GpuDevice& opened(std::size_t device) {
+        const std::lock_guard lock(mutex_);
+        auto& gpu = opened_[device];
+        if (!gpu) gpu = std::make_unique<GpuDevice>(physical_[device], abilities_[device]);
+        return *gpu;
+    }
+
+    std::vector<VkPhysicalDevice> physical_;
+    std::vector<Abilities> abilities_;
+    std::vector<DeviceDescription> descriptions_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<GpuDevice>> opened_;
+};
+
+}  // namespace
+}  // namespace quern::vulkan
+
+extern "C" __attribute__((visibility("default"))) quern::vulkan::Driver* quern_vulkan_driver(
+    std::string& why) {
+    using quern::vulkan::VulkanDriver;
+    // Never destroyed: drivers may be gone when the process's own objects end.
+    static VulkanDriver& driver = *new VulkanDriver;
+    static const std::string reason = driver.start();
+    why = reason;
+    return reason.empty() ? &driver : nullptr;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* quern_vulkan_code_version() {
+    return quern::cpu::code_version();
+}

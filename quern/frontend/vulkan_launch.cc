@@ -1,0 +1,88 @@
+#include "quern/frontend/vulkan_launch.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "quern/error.h"
+#include "quern/frontend/prepare.h"
+#include "quern/runtime/compiled.h"
+#include "quern/runtime/device_options.h"
+#include "quern/support/check.h"
+#include "quern/support/memory.h"
+
+namespace quern::frontend {
+namespace {
+
+vulkan::Driver& driver() {
+    std::string why;
+    vulkan::Driver* const found = vulkan::driver(why);
+    if (!found) raise(DeviceError("[vulkan] E0601: " + why));
+    return *found;
+}
+
+/// The bytes that a view reaches.
+vulkan::Range range_of(const interpret::View& view) {
+    const auto size = std::int64_t(size_of(view.dtype));
+    std::int64_t low = 0, high = 0;
+    for (std::size_t p = 0; p < view.shape.size(); ++p) {
+        if (view.shape[p] == 0) return {};
+        const std::int64_t reach = (view.shape[p] - 1) * view.strides[p];
+        (reach < 0 ? low : high) += reach;
+    }
+    return {static_cast<std::byte*>(view.data) + low * size, std::size_t((high - low + 1) * size),
+            std::size_t(-low * size)};
+}
+
+}  // namespace
+
+std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device,
+                                                            const ir::Kernel& kernel,
+                                                            const ir::Facts& facts,
+                                                            Numerics numerics) {
+    const Lock lock(mutex_);
+    for (const Entry& entry : entries_) {
+        const bool fits = entry.device == device.id() && entry.numerics == numerics;
+        if (fits && ir::holds(entry.facts, facts)) return entry.code;
+    }
+    auto code = std::make_shared<vulkan::Compiled>(
+        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics));
+    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
+    if (!code->error.empty()) {
+        raise(DeviceError("[" + device.id() + "] " + code->error));
+    }
+    entries_.push_back({device.id(), numerics, facts, code});
+    return code;
+}
+
+bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
+                   bool keeps_result) {
+    const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    std::vector<ir::OperandView> views;
+    for (const interpret::View& v : launch.views) {
+        views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
+    }
+    views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
+    const auto code = launch.prepared->on_vulkan->find(
+        device, kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics);
+    std::vector<DType> scalars;
+    for (const ir::Scalar& scalar : kernel.scalars) scalars.push_back(scalar.dtype);
+    const ReadyLaunch ready =
+        ready_launch(code->image, scalars, launch.binding.dims, launch.scalars, launch.views,
+                     launch.output, kOnePointEach);
+    std::vector<vulkan::Range> operands;
+    for (const interpret::View& view : launch.views) operands.push_back(range_of(view));
+    const vulkan::Range output{static_cast<std::byte*>(result.data()), result.bytes(), 0};
+    const vulkan::Outcome outcome =
+        driver().run(*code->pipelines, code->image, ready, operands, output, keeps_result);
+    if (outcome.out_of_memory > 0) raise_out_of_memory(device.id().c_str(), outcome.out_of_memory);
+    if (!outcome.error.empty()) raise(DeviceError("[" + device.id() + "] " + outcome.error));
+    if (outcome.is_cut) {
+        raise(
+            Refusal("points of so many iterations that its driver does not run all", device.id()));
+    }
+    return !outcome.has_failed;
+}
+
+}  // namespace quern::frontend

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "quern/device.h"
+#include "quern/ir/facts.h"
+#include "quern/lang/parse.h"
+#include "quern/numerics.h"
+#include "quern/runtime/vulkan_plugin.h"
+#include "quern/support/threads.h"
+#include "quern/tensor.h"
+
+namespace quern::frontend {
+
+struct BoundLaunch;
+
+/// What the devices "vulkan:N" have of one kernel, for each set of facts that they met.
+/// Thread-safe.
+class VulkanKernels {
+public:
+    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
+    std::shared_ptr<const vulkan::Compiled> find(const Device& device, const ir::Kernel& kernel,
+                                                 const ir::Facts& facts, Numerics numerics);
+
+private:
+    struct Entry {
+        std::string device;
+        Numerics numerics;
+        ir::Facts facts;
+        std::shared_ptr<const vulkan::Compiled> code;
+    };
+
+    Mutex mutex_;
+    std::vector<Entry> entries_;
+};
+
+/// Runs a launch on a device "vulkan:N". `keeps_result` says that the kernel leaves elements of the
+/// result as they are. False if an assertion did not hold: then the result is unspecified. Throws
+/// Refusal if the device does not run the kernel, OutOfMemory, DeviceError.
+bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
+                   bool keeps_result);
+
+}  // namespace quern::frontend

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quern/ir/cir.h"
+#include "quern/ir/facts.h"
+#include "quern/numerics.h"
+#include "quern/runtime/image.h"
+
+// What the core knows of the plug-in that runs kernels with Vulkan. Nothing here throws: the
+// plug-in is a library of its own, and says what went wrong.
+
+namespace quern {
+struct ReadyLaunch;
+}
+
+namespace quern::vulkan {
+
+struct DeviceDescription {
+    std::string name;
+
+    /// Bytes of the heap that kernels use.
+    std::int64_t memory = 0;
+
+    /// What the device lacks that every kernel needs, or empty.
+    std::string missing;
+};
+
+/// The code of one kernel on one device.
+class Pipelines {
+public:
+    virtual ~Pipelines() = default;
+};
+
+struct Compiled {
+    KernelImage image;
+    std::shared_ptr<const Pipelines> pipelines;
+
+    /// Why the device does not run the kernel, or empty.
+    std::string refusal;
+
+    /// What the driver did not take. Empty if it worked.
+    std::string error;
+};
+
+/// Bytes of the host.
+struct Range {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+
+    /// What a kernel sees as the address of element 0, behind `data`.
+    std::size_t offset = 0;
+};
+
+struct Outcome {
+    /// An assertion did not hold; the output is unspecified.
+    bool has_failed = false;
+
+    /// The driver left a loop before its end.
+    bool is_cut = false;
+
+    /// Bytes that the device has no memory for, or 0.
+    std::size_t out_of_memory = 0;
+
+    /// What the driver reports, or empty.
+    std::string error;
+};
+
+/// Thread-safe.
+class Driver {
+public:
+    virtual ~Driver() = default;
+
+    virtual const std::vector<DeviceDescription>& devices() const = 0;
+
+    /// Code for launches of which `facts` hold.
+    virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
+                             Numerics numerics) = 0;
+
+    /// Runs a launch and waits for it. Operands are copied to the device, the output back;
+    /// `keeps_output` says that it is copied there first.
+    virtual Outcome run(const Pipelines& pipelines, const KernelImage& image,
+                        const ReadyLaunch& launch, std::span<const Range> operands, Range output,
+                        bool keeps_output) = 0;
+};
+
+/// Gives the driver of the process, or null and why.
+using DriverFunction = Driver*(std::string& why);
+
+inline constexpr const char* kDriverSymbol = "quern_vulkan_driver";
+inline constexpr const char* kVersionSymbol = "quern_vulkan_code_version";
+inline constexpr const char* kPluginName = "libquern_vulkan.so";
+
+/// Loads the plug-in and the system's Vulkan at the first call. Null and why if one is not here.
+Driver* driver(std::string& why);
+
+}  // namespace quern::vulkan

@@ -1,0 +1,158 @@
+// Devices "vulkan:N" as programs see them.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "quern/error.h"
+#include "quern/kernel.h"
+#include "quern/memory.h"
+#include "tests/cpu/compiled_run.h"
+
+namespace quern {
+namespace {
+
+using cpu_test::same_numbers;
+
+/// Says aloud why nothing is tested where no driver is.
+class Vulkan : public testing::Test {
+protected:
+    void SetUp() override {
+        if (cpu_test::vulkan_devices().empty()) GTEST_SKIP() << "no device with Vulkan";
+    }
+
+    static const Device& device() { return cpu_test::vulkan_devices().front(); }
+};
+
+std::string message_of(const Kernel& kernel, std::span<const Tensor> operands) {
+    try {
+        kernel.run(operands);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+std::string custom(const std::string& body) {
+    return "compute(x) {\n@kernel custom\n" + body + "\n}";
+}
+
+TEST(VulkanDevices, AnAbsentOneSaysWhyAndWhatThereIs) {
+    for (const char* id : {"vulkan:999", "vulkan:18446744073709551616", "vulkan:01", "vulkan:"}) {
+        try {
+            const Device device{std::string_view(id)};
+            FAIL() << id;
+        } catch (const DeviceError& error) {
+            const std::string message = error.what();
+            EXPECT_NE(message.find("E0601"), std::string::npos) << message;
+            EXPECT_NE(message.find("interpreter"), std::string::npos) << message;
+        }
+    }
+}
+
+TEST_F(Vulkan, IsListedWithItsMemory) {
+    bool is_listed = false;
+    for (const DeviceInfo& info : devices()) {
+        if (info.id != device().id()) continue;
+        is_listed = true;
+        EXPECT_FALSE(info.name.empty());
+        EXPECT_GT(info.memory, 0);
+    }
+    EXPECT_TRUE(is_listed);
+    EXPECT_TRUE(device().is_vulkan());
+    EXPECT_FALSE(device().is_cpu());
+}
+
+TEST_F(Vulkan, RunsAKernelAndItsResultSaysSo) {
+    const Tensor x = uniform({1003}, 1), y = uniform({1003}, 2);
+    const Tensor result = example("02").on(device())(x, y);
+    EXPECT_EQ(result.device(), device());
+    EXPECT_TRUE(same_numbers(result, example("02").on(Device("interpreter"))(x, y)));
+}
+
+TEST_F(Vulkan, ReadsOperandsThatAreViews) {
+    const Kernel kernel = example("03").on(device()).with(Numerics::Reproducible);
+    const Tensor x = uniform({9, 34}, 1), scale = uniform({34}, 2);
+    const Tensor expected = example("03").on(Device("interpreter"))(x, scale);
+    for (const Tensor& view : {transposed_in_memory(x), sliced_from_larger(x)}) {
+        EXPECT_TRUE(same_numbers(kernel(view, sliced_from_larger(scale)), expected));
+    }
+}
+
+TEST_F(Vulkan, LeavesWhatAKernelDoesNotWriteAtZero) {
+    const Tensor x = uniform({40}, 1);
+    const Kernel kernel(custom("for i in 0..n:\n  if i % 3 == 0: out[i] = x[i]"));
+    EXPECT_TRUE(same_numbers(kernel.on(device())(x), kernel.on(Device("interpreter"))(x)));
+}
+
+TEST_F(Vulkan, TakesTensorsWithoutElements) {
+    EXPECT_EQ(example("01").on(device())(Tensor({0})).shape(), (Shape{0}));
+    EXPECT_EQ(example("04").on(device())(Tensor({0})).values()[0], 0);
+}
+
+TEST_F(Vulkan, ReportsAFailureAsTheInterpreterDoes) {
+    const Kernel kernel("compute(x, at) {\n@kernel custom\nfor i in 0..n: out[i] = x[at[i]]\n}");
+    std::vector<std::int64_t> at(40, 3);
+    at[25] = 20;
+    const std::vector<Tensor> operands = {uniform({20}, 1), Tensor::from({40}, at)};
+    const std::string expected = message_of(kernel.on(Device("interpreter")), operands);
+    EXPECT_NE(expected.find("E0507"), std::string::npos) << expected;
+    EXPECT_EQ(message_of(kernel.on(device()), operands), expected);
+}
+
+TEST_F(Vulkan, RefusesAPointOfMoreIterationsThanTheDriverRunsOrRunsThemAll) {
+    const Tensor x = uniform({300}, 1);
+    const Kernel kernel(
+        custom("for b in 0..1:\n  var s = 0.0\n  for i in 0..n, j in 0..n: s += x[i] * x[j]\n"
+               "  out[b] = s"));
+    const std::string message = message_of(kernel.on(device()), std::vector{x});
+    if (message != "no error") {
+        EXPECT_NE(message.find("E0600"), std::string::npos) << message;
+        return;
+    }
+    const double expected = kernel.on(Device("interpreter"))(x).values()[0];
+    // 90000 products of at most 4, added in another order.
+    EXPECT_NEAR(kernel.on(device())(x).values()[0], expected, 90000 * 4 * 6e-8 * 100);
+}
+
+TEST_F(Vulkan, IsChosenByAText) {
+    const Tensor x = uniform({17}, 1);
+    const Kernel kernel("compute(x) @device(\"" + device().id() +
+                        "\") {\n@kernel elementwise\nfor i in 0..len: out[i] = x[i] + 1.0\n}");
+    EXPECT_EQ(kernel(x).device(), device());
+}
+
+TEST_F(Vulkan, PartsOfAReductionRunBesideTheCpu) {
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    const Tensor x = uniform({5000}, 1);
+    const Kernel both("compute(x) @device([\"cpu:0\", \"" + device().id() +
+                      "\"]) @parallel(data) {\n@kernel reduce(+)\nfor i in 0..n: yield x[i]\n}");
+    const double expected = example("04").on(Device("interpreter"))(x).values()[0];
+    // Sums of 5000 numbers of at most 2 in another order.
+    EXPECT_NEAR(both(x).values()[0], expected, 5000 * 2 * 6e-8 * 10);
+}
+
+TEST_F(Vulkan, LaunchesOfManySizesKeepNoMemory) {
+    if (kSanitized) GTEST_SKIP() << "sanitizers keep what was freed";
+    const Kernel kernel = example("01").on(device());
+    const auto resident = [] {
+        long pages = 0, kept = 0;
+        FILE* file = std::fopen("/proc/self/statm", "r");
+        const bool is_read = file && std::fscanf(file, "%ld %ld", &pages, &kept) == 2;
+        if (file) std::fclose(file);
+        return is_read ? kept : 0;
+    };
+    const auto launch_all = [&] {
+        for (std::int64_t n = 1; n <= 1000; ++n) static_cast<void>(kernel(Tensor({n})));
+    };
+    launch_all();
+    const long before = resident();
+    launch_all();
+    // Pages; a thousand launches may leave 0.8 KiB each behind in allocators.
+    EXPECT_LT(resident() - before, 200);
+}
+
+}  // namespace
+}  // namespace quern
