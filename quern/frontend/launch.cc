@@ -313,6 +313,12 @@ std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lan
     return or_kernel_error(source, launch.compute, [&] { return compile_and_bind(launch); });
 }
 
+bool vulkan_runs(const lang::Source& source, const BoundLaunch& launch, const Device& device,
+                 Tensor& result, bool keeps_result) {
+    return or_kernel_error(source, launch.compute,
+                           [&] { return run_on_vulkan(launch, device, result, keeps_result); });
+}
+
 std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
                                                std::span<const OperandInfo> operands,
                                                std::span<const Shape> shapes,
@@ -391,10 +397,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
             writes_all(*bound_launch.prepared, bound_launch.binding, bound_launch.shapes);
         Tensor result = is_whole ? Tensor::empty(bound_launch.shape, bound_launch.dtype, device)
                                  : Tensor(bound_launch.shape, bound_launch.dtype, device);
-        const bool has_run = or_kernel_error(source, compute, [&] {
-            return run_on_vulkan(bound_launch, device, result, !is_whole);
-        });
-        if (has_run) return result;
+        if (vulkan_runs(source, bound_launch, device, result, !is_whole)) return result;
     }
     // The interpreter runs what was asked of it, and says where and why compiled code failed.
     Tensor result(bound_launch.shape, bound_launch.dtype, device);

@@ -89,6 +89,11 @@ std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
                                                const semantics::Binding& binding,
                                                Numerics numerics);
 
+/// Runs it on a device "vulkan:N": run_on_vulkan. Throws KernelError with E0600 if the device does
+/// not run the kernel.
+bool vulkan_runs(const lang::Source& source, const BoundLaunch& launch, const Device& device,
+                 Tensor& result, bool keeps_result);
+
 /// Runs it on the interpreter. Throws KernelError with the line that failed.
 void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,
                const Progress& progress);

@@ -188,7 +188,7 @@ void run_part(const lang::Source& source, const BoundLaunch& launch, const Devic
         addresses.push_back(result.data());
         if (code->run(ready, addresses)) return;
     }
-    if (device.is_vulkan() && run_on_vulkan(launch, device, result, true)) return;
+    if (device.is_vulkan() && vulkan_runs(source, launch, device, result, true)) return;
     interpret(source, launch, result, {});
 }
 

@@ -35,29 +35,52 @@ vulkan::Range range_of(const interpret::View& view) {
             std::size_t(-low * size)};
 }
 
+ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const KernelImage& image) {
+    std::vector<DType> scalars;
+    for (const ir::Scalar& scalar : launch.prepared->lowered.kernel.scalars) {
+        scalars.push_back(scalar.dtype);
+    }
+    const auto make = [&] {
+        return ready_launch(image, scalars, launch.binding.dims, launch.scalars, launch.views,
+                            launch.output, kManyThreads);
+    };
+#if QUERN_EXCEPTIONS
+    try {
+        return make();
+    } catch (const Refusal& refusal) {
+        raise(Refusal(refusal.reason(), device.id()));
+    }
+#else
+    static_cast<void>(device);
+#endif
+    return make();
+}
+
 }  // namespace
 
 std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device,
                                                             const ir::Kernel& kernel,
                                                             const ir::Facts& facts,
-                                                            Numerics numerics) {
+                                                            Numerics numerics,
+                                                            vulkan::PointsAre points) {
     const Lock lock(mutex_);
     for (const Entry& entry : entries_) {
-        const bool fits = entry.device == device.id() && entry.numerics == numerics;
+        const bool fits =
+            entry.device == device.id() && entry.numerics == numerics && entry.points == points;
         if (fits && ir::holds(entry.facts, facts)) return entry.code;
     }
     auto code = std::make_shared<vulkan::Compiled>(
-        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics));
+        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
     if (!code->error.empty()) {
         raise(DeviceError("[" + device.id() + "] " + code->error));
     }
-    entries_.push_back({device.id(), numerics, facts, code});
+    entries_.push_back({device.id(), numerics, points, facts, code});
     return code;
 }
 
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
-                   bool keeps_result) {
+                   bool keeps_result, vulkan::PointsAre points) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
     std::vector<ir::OperandView> views;
     for (const interpret::View& v : launch.views) {
@@ -65,12 +88,8 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
     const auto code = launch.prepared->on_vulkan->find(
-        device, kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics);
-    std::vector<DType> scalars;
-    for (const ir::Scalar& scalar : kernel.scalars) scalars.push_back(scalar.dtype);
-    const ReadyLaunch ready =
-        ready_launch(code->image, scalars, launch.binding.dims, launch.scalars, launch.views,
-                     launch.output, kOnePointEach);
+        device, kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics, points);
+    const ReadyLaunch ready = ready_for(device, launch, code->image);
     std::vector<vulkan::Range> operands;
     for (const interpret::View& view : launch.views) operands.push_back(range_of(view));
     const vulkan::Range output{static_cast<std::byte*>(result.data()), result.bytes(), 0};

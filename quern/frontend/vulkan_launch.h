@@ -22,12 +22,14 @@ class VulkanKernels {
 public:
     /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
     std::shared_ptr<const vulkan::Compiled> find(const Device& device, const ir::Kernel& kernel,
-                                                 const ir::Facts& facts, Numerics numerics);
+                                                 const ir::Facts& facts, Numerics numerics,
+                                                 vulkan::PointsAre points);
 
 private:
     struct Entry {
         std::string device;
         Numerics numerics;
+        vulkan::PointsAre points;
         ir::Facts facts;
         std::shared_ptr<const vulkan::Compiled> code;
     };
@@ -40,6 +42,6 @@ private:
 /// result as they are. False if an assertion did not hold: then the result is unspecified. Throws
 /// Refusal if the device does not run the kernel, OutOfMemory, DeviceError.
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
-                   bool keeps_result);
+                   bool keeps_result, vulkan::PointsAre points = vulkan::PointsAre::Chosen);
 
 }  // namespace quern::frontend

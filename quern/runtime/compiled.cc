@@ -27,6 +27,9 @@ constexpr double kWorthThreads = 65536;
 constexpr double kInner = 256;
 constexpr double kNested = 8;
 
+/// What a device with many threads is busy with.
+constexpr std::int64_t kManyPoints = 4096;
+
 /// Arrays that stages share are kept by the launching thread up to this size.
 constexpr std::size_t kKept = 64 << 10;
 
@@ -133,7 +136,7 @@ private:
             }
             if (__builtin_mul_overflow(bytes, std::size_t(std::max<std::int64_t>(*value, 0)),
                                        &bytes)) {
-                raise(OutOfMemory("[cpu] an array of a kernel does not fit the address space"));
+                raise(OutOfMemory("[launch] an array of a kernel does not fit the address space"));
             }
         }
         return (bytes + Storage::kAlignment - 1) / Storage::kAlignment * Storage::kAlignment;
@@ -165,12 +168,10 @@ private:
             }
             return product;
         };
-        if (threads_ == kOnePointEach) {
-            grid.points = points();
-            return grid;
-        }
         // Blocks grow, the innermost axis first, as long as every thread has several.
-        const std::int64_t enough = grid.is_worth_threads ? std::int64_t(threads_) * 8 : 1;
+        const std::int64_t enough = threads_ == kManyThreads ? kManyPoints
+                                    : grid.is_worth_threads  ? std::int64_t(threads_) * 8
+                                                             : 1;
         for (std::size_t p = trips.size(); p-- > 0;) {
             const bool has_loops = stage.loop_depth > 0;
             const bool is_contraction = has_loops && stage.grid[p].multiple > 1;

@@ -56,9 +56,8 @@ struct ReadyLaunch {
     std::size_t local = 0;
 };
 
-/// For `threads`: every point of a grid does as little as it can, as devices with many threads
-/// want.
-inline constexpr int kOnePointEach = -1;
+/// For `threads`: those of a device that has many.
+inline constexpr int kManyThreads = -1;
 
 /// Works out a launch of an image's code on up to `threads` threads (0: one for each core): all but
 /// the addresses of its functions. `scalars` are of the dtypes given; addresses in the views do not

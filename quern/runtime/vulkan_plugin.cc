@@ -1,28 +1,35 @@
 #include "quern/runtime/vulkan_plugin.h"
 
 #include "quern/runtime/plugin.h"
-#include "quern/support/threads.h"
 
 namespace quern::vulkan {
+namespace {
+
+struct Loaded {
+    Driver* driver = nullptr;
+    std::string why;
+};
+
+Loaded load() {
+    Loaded loaded;
+    const std::string path = find_plugin(kPluginName);
+    if (path.empty()) {
+        loaded.why = std::string(kPluginName) +
+                     " is neither beside the library nor where QUERN_PLUGINS says";
+        return loaded;
+    }
+    void* const function = load_plugin(path, kDriverSymbol, kVersionSymbol, loaded.why);
+    if (function) loaded.driver = reinterpret_cast<DriverFunction*>(function)(loaded.why);
+    return loaded;
+}
+
+}  // namespace
 
 Driver* driver(std::string& why) {
-    static Mutex mutex;
-    static bool is_loaded = false;
-    static Driver* found = nullptr;
-    static std::string& reason = *new std::string;
-    const Lock lock(mutex);
-    if (!is_loaded) {
-        is_loaded = true;
-        const std::string path = find_plugin(kPluginName);
-        if (path.empty()) {
-            reason = std::string(kPluginName) +
-                     " is neither beside the library nor where QUERN_PLUGINS says";
-        } else if (void* function = load_plugin(path, kDriverSymbol, kVersionSymbol, reason)) {
-            found = reinterpret_cast<DriverFunction*>(function)(reason);
-        }
-    }
-    why = reason;
-    return found;
+    // Made by the first who asks, and never destroyed: work goes on while a program ends.
+    static const Loaded& loaded = *new Loaded(load());
+    why = loaded.why;
+    return loaded.driver;
 }
 
 }  // namespace quern::vulkan

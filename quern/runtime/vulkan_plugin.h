@@ -31,6 +31,11 @@ struct DeviceDescription {
     std::string missing;
 };
 
+/// What does a point of a grid: an invocation; a work-group, whose invocations are the lanes of the
+/// loops inside; what suits the device, which is the first for processors and the second for
+/// others.
+enum class PointsAre : std::uint8_t { Chosen, Invocations, Groups };
+
 /// The code of one kernel on one device.
 class Pipelines {
 public:
@@ -80,7 +85,7 @@ public:
 
     /// Code for launches of which `facts` hold.
     virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                             Numerics numerics) = 0;
+                             Numerics numerics, PointsAre points) = 0;
 
     /// Runs a launch and waits for it. Operands are copied to the device, the output back;
     /// `keeps_output` says that it is copied there first.

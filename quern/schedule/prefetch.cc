@@ -49,6 +49,7 @@ std::map<ExprId, std::size_t> loads_to_prefetch(ir::Kernel& kernel, const Tiling
                                                 const Stmt& innermost) {
     std::map<ExprId, std::size_t> result;
     if (exists(innermost.step) && !kernel.is_constant(innermost.step, 1)) return result;
+    if (tiling.has(innermost.symbol, Level::Unroll)) return result;
     std::set<Element> seen, done;
     const Stmt* first = nullptr;
     for (const Stmt& s : innermost.body) {

@@ -98,12 +98,14 @@ public:
     }
 
     /// What a device "vulkan:N" makes of it.
-    std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics) const {
+    std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics,
+                                    vulkan::PointsAre points = vulkan::PointsAre::Chosen) const {
         frontend::LaunchOptions options;
         options.numerics = numerics;
         const auto launch = frontend::bound(*source_, compute_, operands_, arguments_, options);
         Tensor result = output();
-        const bool has_run = frontend::run_on_vulkan(launch, device, result, !is_written_whole());
+        const bool has_run =
+            frontend::run_on_vulkan(launch, device, result, !is_written_whole(), points);
         return has_run ? std::optional(result) : std::nullopt;
     }
 

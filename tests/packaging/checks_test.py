@@ -222,7 +222,8 @@ class Setup(Tree):
     def test_it_prints_the_command_that_installs_what_is_missing(self):
         result = self.run_setup("[a-ln-z]*", "--dry-run")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("apt-get install -y --no-install-recommends make mold\n", result.stdout)
+        self.assertIn("apt-get install -y --no-install-recommends make mold mesa-vulkan-drivers\n",
+                      result.stdout)
 
     def test_it_refuses_other_arguments(self):
         result = self.run_setup("*", "--force")

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -87,6 +88,23 @@ TEST_F(Vulkan, LeavesWhatAKernelDoesNotWriteAtZero) {
     EXPECT_TRUE(same_numbers(kernel.on(device())(x), kernel.on(Device("interpreter"))(x)));
 }
 
+TEST_F(Vulkan, KeepsNanAndSignsOfZeroBesideConstants) {
+    const Tensor x = Tensor::from({4}, std::vector<float>{NAN, INFINITY, -0.0f, 2});
+    for (const char* body :
+         {"for i in 0..n: out[i] = x[i] * 0.0", "for i in 0..n: out[i] = x[i] * (1.0 - 1.0)",
+          "for i in 0..n: out[i] = 0 * x[i] + 0", "for i in 0..n: out[i] = x[i] - x[i]",
+          "for i in 0..n:\n  var z = 0.0\n  out[i] = x[i] * z",
+          "for i in 0..n:\n  var s = 0.0\n  s += x[i]\n  out[i] = s"}) {
+        for (const DType dtype : {DType::Float32, DType::Float64, DType::Float16}) {
+            const Kernel kernel(custom(body));
+            const Tensor operand = x.to(dtype);
+            EXPECT_TRUE(same_numbers(kernel.on(device()).with(Numerics::Reproducible)(operand),
+                                     kernel.on(Device("interpreter"))(operand)))
+                << body << " " << to_string(dtype);
+        }
+    }
+}
+
 TEST_F(Vulkan, TakesTensorsWithoutElements) {
     EXPECT_EQ(example("01").on(device())(Tensor({0})).shape(), (Shape{0}));
     EXPECT_EQ(example("04").on(device())(Tensor({0})).values()[0], 0);
@@ -132,6 +150,67 @@ TEST_F(Vulkan, PartsOfAReductionRunBesideTheCpu) {
     const double expected = example("04").on(Device("interpreter"))(x).values()[0];
     // Sums of 5000 numbers of at most 2 in another order.
     EXPECT_NEAR(both(x).values()[0], expected, 5000 * 2 * 6e-8 * 10);
+}
+
+/// On ragged and on whole vectors.
+TEST_F(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
+    using cpu_test::Case;
+    const std::vector<Case> cases = {
+        Case(example_text("01"), {uniform({100}, 1)}),
+        Case(example_text("03"), {uniform({7, 33}, 1), uniform({33}, 2)}),
+        Case(example_text("04"), {uniform({5000}, 1)}),
+        Case(example_text("05"), {uniform({96}, 1)}),
+        Case(example_text("07"), {uniform({5, 64}, 1)}),
+        Case(example_text("07"), {uniform({5, 61}, 1)}),
+        Case(example_text("08"), {uniform({300}, 1)}),
+        Case(example_text("09"), {uniform({9, 20}, 1), uniform({20, 35}, 2)}),
+        Case(example_text("09"), {uniform({8, 16}, 1), uniform({16, 32}, 2)}),
+        Case(example_text("15"), {uniform({70}, 1)}),
+        Case(example_text("16"), {uniform({3, 50}, 1), uniform({50}, 2), uniform({50}, 3)},
+             {{"eps", 1e-5}}),
+        Case(example_text("17"), {uniform({64}, 1, -4, 4, DType::Float16)}),
+        Case(example_text("17"), {uniform({35}, 1, -4, 4, DType::Float64)}),
+        Case(example_text("18"),
+             {uniform({1, 2, 5, 66}, 1), uniform({5, 33}, 2), uniform({5, 33}, 3)}),
+    };
+    for (std::size_t n = 0; n < cases.size(); ++n) {
+        SCOPED_TRACE(n);
+        const auto got =
+            cases[n].on_vulkan(device(), Numerics::Reproducible, vulkan::PointsAre::Groups);
+        ASSERT_TRUE(got.has_value());
+        EXPECT_TRUE(same_numbers(*got, *cases[n].interpreted()));
+        const auto strict =
+            cases[n].on_vulkan(device(), Numerics::Strict, vulkan::PointsAre::Groups);
+        ASSERT_TRUE(strict.has_value());
+        // Sums of 5000 numbers of at most 2 in another order.
+        cpu_test::expect_near(*strict, *cases[n].interpreted(), 1e-5, 100);
+    }
+}
+
+/// Lanes read what others wrote: in a loop behind the writes, and at once.
+TEST_F(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
+    const std::string begin =
+        "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[64]: float32\n"
+        "  for i in 0..64: t[i] = exp(x[b, i])\n  barrier()\n";
+    for (const char* end :
+         {"  for i in 0..64: out[b, i] = t[63 - i]\n}", "  out[b] = t[63] + t[17]\n}"}) {
+        const cpu_test::Case c(begin + end, {uniform({5, 64}, 1)});
+        const auto got = c.on_vulkan(device(), Numerics::Reproducible, vulkan::PointsAre::Groups);
+        ASSERT_TRUE(got.has_value()) << end;
+        EXPECT_TRUE(same_numbers(*got, *c.interpreted())) << end;
+    }
+}
+
+TEST_F(Vulkan, FailsAsOneWhereAPointIsAGroup) {
+    const char* text = "compute(x, at) {\n@kernel custom\nfor i in 0..n: out[i] = x[at[i]]\n}";
+    std::vector<std::int64_t> at(40, 3);
+    const auto run = [&] {
+        const cpu_test::Case c(text, {uniform({20}, 1), Tensor::from({40}, at)});
+        return c.on_vulkan(device(), Numerics::Strict, vulkan::PointsAre::Groups);
+    };
+    EXPECT_TRUE(run().has_value());
+    at[25] = 20;
+    EXPECT_FALSE(run().has_value());
 }
 
 TEST_F(Vulkan, LaunchesOfManySizesKeepNoMemory) {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "quern/backend/common/image_of.h"
 #include "quern/backend/cpu/emit.h"
 #include "quern/backend/cpu/target.h"
-#include "quern/backend/image_of.h"
 #include "quern/runtime/cpu_plugin.h"
 
 namespace quern::cpu {

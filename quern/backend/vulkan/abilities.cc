@@ -19,6 +19,8 @@ const Feature kFeatures[] = {
      [](Abilities& a) -> VkBool32& { return a.v12.bufferDeviceAddress; }, true},
     {"timelineSemaphore", spv::Capability::Max,
      [](Abilities& a) -> VkBool32& { return a.v12.timelineSemaphore; }, true},
+    {"vulkanMemoryModel", spv::Capability::VulkanMemoryModel,
+     [](Abilities& a) -> VkBool32& { return a.v12.vulkanMemoryModel; }, true},
     {"shaderInt64", spv::Capability::Int64,
      [](Abilities& a) -> VkBool32& { return a.core.shaderInt64; }, true},
     {"shaderInt16", spv::Capability::Int16,
@@ -48,6 +50,9 @@ Abilities::Abilities(VkPhysicalDevice device) {
                                   .pNext = &all11};
     VkPhysicalDeviceFloatControlsProperties floats{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+    VkPhysicalDeviceDriverProperties driver{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    floats.pNext = &driver;
     VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                       .pNext = &floats};
     vkGetPhysicalDeviceProperties(device, &properties);
@@ -61,15 +66,19 @@ Abilities::Abilities(VkPhysicalDevice device) {
     has_all.v12 = all12;
     for (const Feature& feature : kFeatures) feature.flag(*this) = flag(has_all, feature);
 
-    // Modes of one width are set alone only where widths are independent.
+    controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+    // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
     const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
+    const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     const bool modes_are_free = floats.roundingModeIndependence == all_widths;
     const bool denormals_are_free = floats.denormBehaviorIndependence == all_widths;
     controls.keeps_nan32 = floats.shaderSignedZeroInfNanPreserveFloat32;
     controls.keeps_nan64 = floats.shaderSignedZeroInfNanPreserveFloat64;
-    controls.rounds_even32 = modes_are_free && floats.shaderRoundingModeRTEFloat32;
+    controls.rounds_even32 =
+        floats.roundingModeIndependence != none && floats.shaderRoundingModeRTEFloat32;
     controls.rounds_even64 = modes_are_free && floats.shaderRoundingModeRTEFloat64;
-    controls.keeps_denormals32 = denormals_are_free && floats.shaderDenormPreserveFloat32;
+    controls.keeps_denormals32 =
+        floats.denormBehaviorIndependence != none && floats.shaderDenormPreserveFloat32;
     controls.keeps_denormals64 = denormals_are_free && floats.shaderDenormPreserveFloat64;
 
     std::uint32_t count = 0;

@@ -13,6 +13,9 @@ namespace {
 /// What arrays of lanes may take together.
 constexpr std::size_t kMostScratch = std::size_t{64} << 20;
 
+/// What the pool keeps that no launch uses.
+constexpr std::size_t kIdle = std::size_t{256} << 20;
+
 void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);
 }
@@ -49,7 +52,10 @@ bool MappedHeap::make(Slab& slab, std::byte*& data) noexcept {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = slab.bytes,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
-    if (vk_.vkCreateBuffer(device_, &about, nullptr, &slab.buffer) != VK_SUCCESS) return false;
+    if (vk_.vkCreateBuffer(device_, &about, nullptr, &slab.buffer) != VK_SUCCESS) {
+        slab.buffer = VK_NULL_HANDLE;
+        return false;
+    }
     VkMemoryRequirements needs{};
     vk_.vkGetBufferMemoryRequirements(device_, slab.buffer, &needs);
     const VkMemoryAllocateFlagsInfo flags{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
@@ -58,18 +64,24 @@ bool MappedHeap::make(Slab& slab, std::byte*& data) noexcept {
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     // The device's own first, then what the host caches, then any that both see.
     constexpr VkMemoryPropertyFlags own = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    // Needs a feature that is not switched on.
+    constexpr VkMemoryPropertyFlags uncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
     constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     for (const VkMemoryPropertyFlags also : {own | cached, own, cached, VkMemoryPropertyFlags{0}}) {
         const VkMemoryPropertyFlags wanted = seen | also;
         for (std::uint32_t i = 0; i < types_.memoryTypeCount; ++i) {
+            const VkMemoryType& type = types_.memoryTypes[i];
             const bool fits = (needs.memoryTypeBits >> i & 1) != 0 &&
-                              (types_.memoryTypes[i].propertyFlags & wanted) == wanted;
+                              (type.propertyFlags & wanted) == wanted &&
+                              (type.propertyFlags & uncached) == 0 &&
+                              needs.size <= types_.memoryHeaps[type.heapIndex].size;
             const VkMemoryAllocateInfo from{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                             .pNext = &flags,
                                             .allocationSize = needs.size,
                                             .memoryTypeIndex = i};
-            if (!fits ||
-                vk_.vkAllocateMemory(device_, &from, nullptr, &slab.memory) != VK_SUCCESS) {
+            if (!fits) continue;
+            if (vk_.vkAllocateMemory(device_, &from, nullptr, &slab.memory) != VK_SUCCESS) {
+                slab.memory = VK_NULL_HANDLE;
                 continue;
             }
             void* mapped = nullptr;
@@ -152,6 +164,9 @@ public:
 
     std::size_t missing() const { return missing_; }
 
+    /// The device may still use them.
+    void abandon() { all_.clear(); }
+
 private:
     GpuDevice& device_;
     std::vector<Pool::Block*> all_;
@@ -201,7 +216,7 @@ GpuDevice::GpuDevice(VkPhysicalDevice physical, const Abilities& abilities)
                                           .pNext = &timeline};
     check(vk_.vkCreateSemaphore(device_, &semaphore, nullptr, &done_), "vkCreateSemaphore");
     heap_ = std::make_unique<MappedHeap>(physical, device_, vk_);
-    pool_ = std::make_unique<Pool>(*heap_);
+    pool_ = std::make_unique<Pool>(*heap_, std::numeric_limits<std::size_t>::max(), kIdle);
 }
 
 GpuDevice::~GpuDevice() {
@@ -238,8 +253,12 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module) {
 void GpuDevice::destroy(VkPipeline pipeline) { vk_.vkDestroyPipeline(device_, pipeline, nullptr); }
 
 /// The points of a stage, as many at a time as a dispatch may have and as there is scratch for.
-void GpuDevice::dispatch(VkPipeline pipeline, const Push& push, std::uint64_t most) {
-    vk_.vkCmdBindPipeline(command_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t most) {
+    vk_.vkCmdBindPipeline(command_, VK_PIPELINE_BIND_POINT_COMPUTE, stage.pipeline);
+    const std::uint64_t groups_at_once = abilities_.properties.limits.maxComputeWorkGroupCount[0];
+    // Invocations have numbers of 32 bits.
+    constexpr std::uint64_t kMostInvocations = (std::uint64_t{1} << 32) - kGroup;
+    most = std::min({most, groups_at_once * stage.points_of_group, kMostInvocations});
     const std::uint64_t end = push.end;
     Push part = push;
     for (std::uint64_t begin = 0; begin < end; begin += most) {
@@ -247,7 +266,8 @@ void GpuDevice::dispatch(VkPipeline pipeline, const Push& push, std::uint64_t mo
         part.end = std::min(end, begin + most);
         vk_.vkCmdPushConstants(command_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof part,
                                &part);
-        const std::uint64_t groups = (part.end - part.begin + kGroup - 1) / kGroup;
+        const std::uint64_t groups =
+            (part.end - part.begin + stage.points_of_group - 1) / stage.points_of_group;
         vk_.vkCmdDispatch(command_, std::uint32_t(groups), 1, 1);
         // The next part takes the same scratch, the next stage what this one wrote.
         wait_for_memory(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
@@ -275,6 +295,7 @@ void GpuDevice::submit_and_wait() {
                               .pCommandBuffers = &command_,
                               .signalSemaphoreCount = 1,
                               .pSignalSemaphores = &done_};
+    is_pending_ = true;
     check(vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit");
     const VkSemaphoreWaitInfo wait{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                    .semaphoreCount = 1,
@@ -282,13 +303,18 @@ void GpuDevice::submit_and_wait() {
                                    .pValues = &value};
     check(vk_.vkWaitSemaphores(device_, &wait, std::numeric_limits<std::uint64_t>::max()),
           "vkWaitSemaphores");
+    is_pending_ = false;
 }
 
-Outcome GpuDevice::run(std::span<const VkPipeline> stages, const KernelImage& image,
+Outcome GpuDevice::run(std::span<const Stage> stages, const KernelImage& image,
                        const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                        bool keeps_output) {
     const std::lock_guard lock(mutex_);
     Outcome outcome;
+    if (is_lost_) {
+        outcome.error = "the device is lost";
+        return outcome;
+    }
     Blocks blocks(*this);
     try {
         std::vector<std::uint64_t> addresses(image.buffer_count, 0);
@@ -307,14 +333,13 @@ Outcome GpuDevice::run(std::span<const VkPipeline> stages, const KernelImage& im
         for (std::size_t i = 0; i < image.shared.size(); ++i) {
             addresses[image.shared[i].buffer] = blocks.take(launch.shared[i]).address;
         }
-        std::uint64_t most =
-            std::uint64_t(abilities_.properties.limits.maxComputeWorkGroupCount[0]) * kGroup;
+        std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
         std::uint64_t points = 0;
         for (const auto& stage : launch.stages)
             points = std::max(points, std::uint64_t(stage.points));
         if (launch.local > 0) {
-            const std::uint64_t fitting = kMostScratch / launch.local / kGroup * kGroup;
-            most = std::min(most, std::max<std::uint64_t>(fitting, kGroup));
+            most = std::max<std::uint64_t>(kMostScratch / launch.local, 1);
+            if (most > kGroup) most = most / kGroup * kGroup;
         }
         const std::uint64_t at_once = std::min(points, most);
         Push push;
@@ -345,14 +370,22 @@ Outcome GpuDevice::run(std::span<const VkPipeline> stages, const KernelImage& im
         check(vk_.vkEndCommandBuffer(command_), "vkEndCommandBuffer");
         std::memcpy(table.host, content.data(), content.size() * sizeof(std::uint64_t));
         submit_and_wait();
-        std::uint32_t failed = 0;
-        std::memcpy(&failed, table.host, sizeof failed);
-        outcome.has_failed = failed == kAssertionFailed;
-        outcome.is_cut = failed == kLoopCut;
+        const auto says = [&](std::size_t why) {
+            std::uint32_t word = 0;
+            std::memcpy(&word, table.host + why, sizeof word);
+            return word != 0;
+        };
+        outcome.has_failed = says(kAssertionFailed);
+        outcome.is_cut = says(kLoopCut) && !outcome.has_failed;
         if (output.bytes > 0) std::memcpy(output.data, result.host, output.bytes);
     } catch (const VulkanError& error) {
         outcome.error = error.what();
         outcome.out_of_memory = blocks.missing();
+        if (is_pending_ && vk_.vkDeviceWaitIdle(device_) != VK_SUCCESS) {
+            is_lost_ = true;
+            blocks.abandon();
+        }
+        is_pending_ = false;
     }
     return outcome;
 }

@@ -89,17 +89,21 @@ public:
     GpuDevice(const GpuDevice&) = delete;
     GpuDevice& operator=(const GpuDevice&) = delete;
 
+    struct Stage {
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        std::uint32_t points_of_group = 1;
+    };
+
     VkPipeline pipeline(std::span<const std::uint32_t> module);
     void destroy(VkPipeline pipeline);
 
-    Outcome run(std::span<const VkPipeline> stages, const KernelImage& image,
-                const ReadyLaunch& launch, std::span<const Range> operands, Range output,
-                bool keeps_output);
+    Outcome run(std::span<const Stage> stages, const KernelImage& image, const ReadyLaunch& launch,
+                std::span<const Range> operands, Range output, bool keeps_output);
 
 private:
     class Blocks;
 
-    void dispatch(VkPipeline pipeline, const Push& push, std::uint64_t most);
+    void dispatch(const Stage& stage, const Push& push, std::uint64_t most);
     void wait_for_memory(VkPipelineStageFlags from, VkPipelineStageFlags to);
     void submit_and_wait();
 
@@ -112,6 +116,10 @@ private:
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
     VkSemaphore done_ = VK_NULL_HANDLE;
     std::uint64_t submitted_ = 0;
+
+    /// Work was given to the device that nobody has waited for; nobody can any more.
+    bool is_pending_ = false;
+    bool is_lost_ = false;
     std::unique_ptr<MappedHeap> heap_;
     std::unique_ptr<Pool> pool_;
     std::mutex mutex_;

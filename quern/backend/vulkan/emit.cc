@@ -2,11 +2,13 @@
 
 #include <spirv/unified1/GLSL.std.450.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <optional>
 
 #include "quern/backend/vulkan/code.h"
+#include "quern/backend/vulkan/hazards.h"
 #include "quern/support/check.h"
 
 namespace quern::vulkan {
@@ -20,11 +22,19 @@ using spv::Op;
 /// Arrays of lanes begin at multiples of it.
 constexpr std::uint64_t kAlignment = 64;
 
+std::uint32_t lanes_of(const lir::Function& function) {
+    std::uint32_t most = 1;
+    for (const Inst& i : function.insts) most = std::max<std::uint32_t>(most, i.type.lanes);
+    return most;
+}
+
 class Emitter {
 public:
     Emitter(const lir::Function& function, const FloatControls& controls)
         : f_(function),
           controls_(controls),
+          lanes_(lanes_of(function)),
+          hazards_(function),
           code_(m_),
           values_(f_.insts.size(), 0),
           buffers_(f_.buffers.size(), 0) {}
@@ -32,7 +42,8 @@ public:
     std::vector<std::uint32_t> run() {
         m_.capability(spv::Capability::Shader);
         m_.capability(spv::Capability::PhysicalStorageBufferAddresses);
-        m_.memory_model(spv::AddressingModel::PhysicalStorageBuffer64, spv::MemoryModel::GLSL450);
+        m_.capability(spv::Capability::VulkanMemoryModel);
+        m_.memory_model(spv::AddressingModel::PhysicalStorageBuffer64, spv::MemoryModel::Vulkan);
         const Id function = m_.new_id();
         declare();
         m_.begin(function);
@@ -40,8 +51,12 @@ public:
         block(0);
         m_.statement(Op::OpReturn, {});
         m_.end();
-        m_.entry_point(function, "main", {push_, invocation_});
-        m_.execution_mode(function, spv::ExecutionMode::LocalSize, {kGroup, 1, 1});
+        std::vector<Id> interface { push_, invocation_ };
+        if (is_group()) interface.push_back(group_);
+        for (const auto& [dtype, array] : exchanged_) interface.push_back(array);
+        m_.entry_point(function, "main", interface);
+        m_.execution_mode(function, spv::ExecutionMode::LocalSize,
+                          {is_group() ? lanes_ : kGroup, 1, 1});
         ask(function);
         return m_.words();
     }
@@ -55,10 +70,19 @@ private:
             m_.decorate_member(pushed, i, spv::Decoration::Offset, i * 8);
         }
         push_ = m_.global(spv::StorageClass::PushConstant, pushed);
-        invocation_ = m_.global(spv::StorageClass::Input, m_.vector(code_.type(DType::UInt32), 3));
-        m_.decorate(invocation_, spv::Decoration::BuiltIn,
-                    {std::uint32_t(spv::BuiltIn::GlobalInvocationId)});
+        const auto number = [&](spv::BuiltIn builtin) {
+            const Id id =
+                m_.global(spv::StorageClass::Input, m_.vector(code_.type(DType::UInt32), 3));
+            m_.decorate(id, spv::Decoration::BuiltIn, {std::uint32_t(builtin)});
+            return id;
+        };
+        invocation_ =
+            number(is_group() ? spv::BuiltIn::LocalInvocationId : spv::BuiltIn::GlobalInvocationId);
+        if (is_group()) group_ = number(spv::BuiltIn::WorkgroupId);
     }
+
+    /// Whether a work-group does a point, and an invocation a lane.
+    bool is_group() const { return lanes_ > 1; }
 
     /// Arithmetic as the language has it, where the device says that it can.
     void ask(Id function) {
@@ -93,9 +117,13 @@ private:
     /// What is the same for the whole function, and invocations beyond the last point end.
     void enter() {
         const Id three = m_.vector(code_.type(DType::UInt32), 3);
-        const Id all = m_.op(Op::OpLoad, three, {invocation_});
-        const Id x = m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {all, 0});
-        const Id number = code_.unary(Op::OpUConvert, DType::UInt64, x);
+        const auto first = [&](Id builtin) {
+            const Id all = m_.op(Op::OpLoad, three, {builtin});
+            return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {all, 0});
+        };
+        if (is_group()) lane_ = first(invocation_);
+        const Id number =
+            code_.unary(Op::OpUConvert, DType::UInt64, first(is_group() ? group_ : invocation_));
         point_ = word(Op::OpIAdd, pushed(offsetof(Push, begin)), number);
         const Id is_beyond =
             code_.test(Op::OpUGreaterThanEqual, point_, pushed(offsetof(Push, end)));
@@ -125,11 +153,15 @@ private:
     Id word(Op op, Id a, Id b) { return code_.binary(op, DType::UInt64, a, b); }
 
     Id emit(const Inst& i, ValueId id) {
-        QUERN_CHECK(i.type.lanes == 1, "one lane");
+        QUERN_CHECK(i.type.lanes == 1 || i.type.lanes == lanes_, "vectors of one length");
         switch (lir::class_of(i.op)) {
             case OpClass::Leaf:
                 if (i.op == lir::Op::Parameter) return parameter(i);
-                return code_.constant(i.type.dtype, i.op == lir::Op::Iota ? 0 : i.bits);
+                if (i.op == lir::Op::Constant) {
+                    return hidden(i.type.dtype, code_.constant(i.type.dtype, i.bits));
+                }
+                if (!is_group()) return code_.constant(i.type.dtype, 0);
+                return code_.unary(Op::OpUConvert, i.type.dtype, lane_);
             case OpClass::Unary:
                 return unary(i);
             case OpClass::Binary:
@@ -144,10 +176,9 @@ private:
             case OpClass::Convert:
                 return convert(i);
             case OpClass::Lanes:
-                QUERN_CHECK(false, "one lane");
-                return 0;
+                return lanes(i);
             case OpClass::Memory:
-                return memory(i);
+                return memory(i, id);
             case OpClass::Register:
                 return reg(i);
             case OpClass::Control:
@@ -192,43 +223,33 @@ private:
         }
     }
 
-    /// Whether a value is 0 in the text, perhaps of another dtype, and then whether it is -0.
-    std::optional<bool> sign_of_zero(ValueId id) const {
-        const Inst& i = f_[id];
-        if (i.op == lir::Op::Cast) return sign_of_zero(i.a);
-        if (i.op != lir::Op::Constant) return std::nullopt;
-        const std::uint32_t width = Code::bits(i.type.dtype);
-        const std::uint64_t sign = std::uint64_t{1} << (width - 1);
-        const bool is_float = is_floating(i.type.dtype);
-        if ((i.bits & (is_float ? sign - 1 : ~std::uint64_t{0})) != 0) return std::nullopt;
-        return is_float && (i.bits & sign) != 0;
-    }
-
-    /// Of arithmetic on floats: a zero as the driver does not see it.
-    Id operand(ValueId id) {
-        const auto is_negative = sign_of_zero(id);
-        if (!is_negative) return value(id);
-        const DType d = dtype(id), bits = size_of(d) == 8 ? DType::UInt64 : DType::UInt32;
-        Id zero = code_.cast(zero_, DType::UInt64, bits);
-        if (*is_negative) {
-            const std::uint64_t sign = std::uint64_t{1} << (Code::bits(d) - 1);
-            zero = code_.binary(Op::OpBitwiseOr, bits, zero, code_.constant(bits, sign));
-        }
-        return code_.bitcast(d, zero);
+    /// A float that the driver does not know, where it would fold what it knows.
+    Id hidden(DType d, Id value) {
+        if (!controls_.folds_wrongly || !is_floating(d)) return value;
+        const DType bits = size_of(d) == 8   ? DType::UInt64
+                           : size_of(d) == 4 ? DType::UInt32
+                                             : DType::UInt16;
+        const Id zero = code_.cast(zero_, DType::UInt64, bits);
+        const bool is_integer = size_of(d) == 2;
+        const Id as_bits = is_integer ? value : code_.bitcast(bits, value);
+        const Id unknown = code_.binary(Op::OpBitwiseOr, bits, as_bits, zero);
+        return is_integer ? unknown : code_.bitcast(d, unknown);
     }
 
     Id binary(const Inst& i) {
-        const DType d = i.type.dtype;
+        return binary(i.op, i.type.dtype, value(i.a), value(i.b), i.is_relaxed);
+    }
+
+    Id binary(lir::Op op, DType d, Id a, Id b, bool is_relaxed) {
         const bool is_float = is_floating(d), is_signed = is_signed_integer(d);
-        const Id a = is_float ? operand(i.a) : value(i.a), b = is_float ? operand(i.b) : value(i.b);
         const auto arithmetic = [&](Op real, Op whole) {
             if (!is_float) return code_.binary(whole, d, a, b);
-            return i.is_relaxed ? code_.binary(real, d, a, b) : code_.exact(real, d, a, b);
+            return is_relaxed ? code_.binary(real, d, a, b) : code_.exact(real, d, a, b);
         };
         const auto logic = [&](Op truth, Op whole) {
             return d == DType::Bool ? code_.test(truth, a, b) : code_.binary(whole, d, a, b);
         };
-        switch (i.op) {
+        switch (op) {
             case lir::Op::Add:
                 return arithmetic(Op::OpFAdd, Op::OpIAdd);
             case lir::Op::Sub:
@@ -238,10 +259,14 @@ private:
             case lir::Op::Div:
                 return arithmetic(Op::OpFDiv, is_signed ? Op::OpSDiv : Op::OpUDiv);
             case lir::Op::Rem:
-                return code_.binary(is_signed ? Op::OpSRem : Op::OpUMod, d, a, b);
+                if (!is_signed) return code_.binary(Op::OpUMod, d, a, b);
+                // OpSRem is not defined for negative numbers in Vulkan.
+                return code_.binary(
+                    Op::OpISub, d, a,
+                    code_.binary(Op::OpIMul, d, code_.binary(Op::OpSDiv, d, a, b), b));
             case lir::Op::Min:
             case lir::Op::Max:
-                return extreme(i.op == lir::Op::Max, d, a, b);
+                return extreme(op == lir::Op::Max, d, a, b);
             case lir::Op::And:
                 return logic(Op::OpLogicalAnd, Op::OpBitwiseAnd);
             case lir::Op::Or:
@@ -302,7 +327,11 @@ private:
 
     Id convert(const Inst& i) {
         const DType from = dtype(i.a), to = i.type.dtype;
-        if (i.op == lir::Op::Cast) return code_.cast(value(i.a), from, to);
+        if (i.op == lir::Op::Cast) {
+            const Id cast = code_.cast(value(i.a), from, to);
+            const bool is_known = lir::class_of(f_[i.a].op) == OpClass::Leaf;
+            return is_known && !is_floating(from) ? hidden(to, cast) : cast;
+        }
         const bool is_same = code_.type(from) == code_.type(to);
         return is_same ? value(i.a) : code_.bitcast(to, value(i.a));
     }
@@ -316,8 +345,15 @@ private:
 
     std::uint32_t aligned(DType d) const { return std::uint32_t(size_of(d)); }
 
-    Id load(DType d, Id address) {
-        const auto access = std::uint32_t(spv::MemoryAccessMask::Aligned);
+    /// `is_written`: what other lanes write is to be seen.
+    static std::uint32_t access_of(bool is_written) {
+        const auto aligned = std::uint32_t(spv::MemoryAccessMask::Aligned);
+        const auto seen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
+        return is_written ? aligned | seen : aligned;
+    }
+
+    Id load(DType d, Id address, bool is_written = false) {
+        const std::uint32_t access = access_of(is_written);
         const Id loaded =
             m_.op(Op::OpLoad, code_.memory_type(d), {pointer(d, address), access, aligned(d)});
         if (d != DType::Bool) return loaded;
@@ -325,35 +361,128 @@ private:
     }
 
     void store(DType d, Id address, Id stored) {
-        const auto access = std::uint32_t(spv::MemoryAccessMask::Aligned);
+        const std::uint32_t access = access_of(true);
         if (d == DType::Bool) stored = code_.cast(stored, d, DType::UInt8);
         m_.statement(Op::OpStore, {pointer(d, address), stored, access, aligned(d)});
     }
 
-    Id memory(const Inst& i) {
-        if (i.op == lir::Op::Alloc) return alloc(i);
+    Id memory(const Inst& i, ValueId id) {
         if (i.op == lir::Op::Prefetch) return 0;
+        if (is_group() && hazards_.before_access(id)) meet();
+        if (i.op == lir::Op::Alloc) return alloc(i);
         const DType d = i.type.dtype;
-        const Id bytes = word(Op::OpIMul, value(i.a), code_.u64(size_of(d)));
+        Id offset = value(i.a);
+        const bool is_spread = i.op == lir::Op::Gather || i.op == lir::Op::Scatter;
+        if (i.type.lanes > 1 && !is_spread) {
+            offset = code_.binary(Op::OpIAdd, DType::Int64, offset,
+                                  code_.unary(Op::OpUConvert, DType::Int64, lane_));
+        }
+        const Id bytes = word(Op::OpIMul, offset, code_.u64(size_of(d)));
         const Id address = word(Op::OpIAdd, buffers_[i.buffer], bytes);
         const bool is_store = i.op == lir::Op::Store || i.op == lir::Op::Scatter;
-        const bool has_mask = lir::exists(i.c);
-        if (is_store && !has_mask) {
-            store(d, address, value(i.b));
-            return 0;
-        }
+        Id condition = lir::exists(i.c) ? value(i.c) : 0;
         if (is_store) {
-            when(value(i.c), [&] { store(d, address, value(i.b)); });
+            // What is the same for all lanes one of them stores.
+            if (is_group() && i.type.lanes == 1) {
+                const Id is_first = code_.test(Op::OpIEqual, lane_, code_.u32(0));
+                condition = condition ? code_.both(condition, is_first) : is_first;
+            }
+            const auto there = [&] { store(d, address, value(i.b)); };
+            condition ? when(condition, there) : there();
             return 0;
         }
-        if (!has_mask) return load(d, address);
+        const bool is_written = hazards_.is_written(i.buffer);
+        if (!condition) return load(d, address, is_written);
         Id loaded = 0, there = 0;
         const Id zero = code_.constant(d, 0), before = m_.block();
-        when(value(i.c), [&] {
-            loaded = load(d, address);
+        when(condition, [&] {
+            loaded = load(d, address, is_written);
             there = m_.block();
         });
         return m_.op(Op::OpPhi, code_.type(d), {loaded, there, zero, before});
+    }
+
+    // Lanes of a group
+
+    /// All lanes arrive, and see what each other wrote.
+    void meet() {
+        using Semantics = spv::MemorySemanticsMask;
+        const auto semantics =
+            std::uint32_t(Semantics::AcquireRelease) | std::uint32_t(Semantics::UniformMemory) |
+            std::uint32_t(Semantics::WorkgroupMemory) | std::uint32_t(Semantics::MakeAvailable) |
+            std::uint32_t(Semantics::MakeVisible);
+        const Id scope = code_.u32(std::uint32_t(spv::Scope::Workgroup));
+        m_.statement(Op::OpControlBarrier, {scope, scope, code_.u32(semantics)});
+    }
+
+    /// An array of the group with two values of a lane.
+    Id array_of(DType d) {
+        for (const auto& [dtype, array] : exchanged_) {
+            if (dtype == d) return array;
+        }
+        const Id array =
+            m_.global(spv::StorageClass::Workgroup, m_.array(code_.type(d), code_.u32(2 * lanes_)));
+        exchanged_.emplace_back(d, array);
+        return array;
+    }
+
+    Id in_array(DType d, Id index) {
+        const Id to = m_.pointer(spv::StorageClass::Workgroup, code_.type(d));
+        return m_.op(Op::OpAccessChain, to, {array_of(d), index});
+    }
+
+    /// Puts what each lane has where all can see it; a bool as 32 bits.
+    void show(DType d, Id mine, Id second = 0) {
+        const auto seen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
+        meet();
+        m_.statement(Op::OpStore, {in_array(d, lane_), mine, seen});
+        if (second) {
+            const Id behind = code_.binary(Op::OpIAdd, DType::UInt32, lane_, code_.u32(lanes_));
+            m_.statement(Op::OpStore, {in_array(d, behind), second, seen});
+        }
+        meet();
+        hazards_.met();
+    }
+
+    Id shown(DType d, Id index) {
+        return m_.op(Op::OpLoad, code_.type(d),
+                     {in_array(d, index), std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer)});
+    }
+
+    Id lanes(const Inst& i) {
+        if (i.op == lir::Op::Splat) return value(i.a);
+        const DType d = dtype(i.a), as = d == DType::Bool ? DType::UInt32 : d;
+        const auto put = [&](ValueId id) { return code_.cast(value(id), d, as); };
+        const auto get = [&](Id index) { return code_.cast(shown(as, index), as, d); };
+        if (i.op == lir::Op::Shuffle) {
+            show(as, put(i.a), put(i.b));
+            const auto& pattern = f_.patterns[i.bits];
+            Id index = code_.u32(pattern[0]);
+            for (std::uint32_t n = 1; n < lanes_; ++n) {
+                index = code_.select(DType::UInt32, code_.test(Op::OpIEqual, lane_, code_.u32(n)),
+                                     code_.u32(pattern[n]), index);
+            }
+            return get(index);
+        }
+        show(as, put(i.a));
+        if (i.op == lir::Op::Extract) return get(code_.u32(std::uint32_t(i.bits)));
+        std::vector<Id> all;
+        for (std::uint32_t n = 0; n < lanes_; ++n) all.push_back(get(code_.u32(n)));
+        for (std::size_t half = all.size() / 2; half > 0; half /= 2) {
+            for (std::size_t n = 0; n < half; ++n) {
+                all[n] = i.op == lir::Op::Any ? code_.either(all[n], all[n + half])
+                                              : folded(i.fold, d, all[n], all[n + half]);
+            }
+        }
+        return all[0];
+    }
+
+    /// Narrow floats are added as floats, each sum rounded.
+    Id folded(lir::Op op, DType d, Id a, Id b) {
+        if (!is_floating(d) || size_of(d) != 2) return binary(op, d, a, b, false);
+        const DType wide = DType::Float32;
+        return code_.cast(binary(op, wide, code_.cast(a, d, wide), code_.cast(b, d, wide), false),
+                          wide, d);
     }
 
     /// Arrays of lanes lie one behind the other; a loop begins each iteration where it found them.
@@ -393,9 +522,25 @@ private:
         m_.label(after);
     }
 
+    std::uint16_t dtype_lanes(const Inst& i) const {
+        const std::uint16_t lanes = f_[i.a].type.lanes;
+        return lir::exists(i.c) ? std::max(lanes, f_[i.c].type.lanes) : lanes;
+    }
+
+    Id any(Id condition) {
+        show(DType::UInt32, code_.cast(condition, DType::Bool, DType::UInt32));
+        Id all = shown(DType::UInt32, code_.u32(0));
+        for (std::uint32_t n = 1; n < lanes_; ++n) {
+            all = code_.binary(Op::OpBitwiseOr, DType::UInt32, all,
+                               shown(DType::UInt32, code_.u32(n)));
+        }
+        return code_.cast(all, DType::UInt32, DType::Bool);
+    }
+
     void fail_if(Id condition, std::uint32_t why) {
         const auto leave = [&] {
-            store(DType::UInt32, pushed(offsetof(Push, failed)), code_.u32(why));
+            const Id at = word(Op::OpIAdd, pushed(offsetof(Push, failed)), code_.u64(why));
+            store(DType::UInt32, at, code_.u32(1));
             m_.statement(Op::OpReturn, {});
         };
         when(condition, leave, true);
@@ -411,16 +556,27 @@ private:
             case lir::Op::Assert: {
                 Id broken = code_.negated(value(i.a));
                 if (lir::exists(i.c)) broken = code_.both(broken, value(i.c));
+                // All lanes leave, or none: they meet again.
+                if (dtype_lanes(i) > 1) broken = any(broken);
                 fail_if(broken, kAssertionFailed);
                 return 0;
             }
             default:
-                QUERN_CHECK(false, "no barrier: one invocation runs all of a point");
+                QUERN_CHECK(false, "barriers are where lanes need them");
                 return 0;
         }
     }
 
+    /// What was touched on another way to here too.
+    void join(const Hazards::State& other) {
+        Hazards::State both = hazards_.now();
+        both.add(other);
+        hazards_.continue_from(std::move(both));
+    }
+
     Id loop(const Inst& i, ValueId id) {
+        if (is_group() && hazards_.before_loop(i.body)) meet();
+        const Hazards::State before = hazards_.now();
         const Id type = code_.type(DType::Int64);
         const Id counter = m_.variable(type);
         const Id start = used();
@@ -447,6 +603,7 @@ private:
                      {counter, code_.binary(Op::OpIAdd, DType::Int64, variable, step)});
         m_.statement(Op::OpBranch, {head});
         m_.label(after);
+        join(before);
         m_.statement(Op::OpStore, {used_, start});
         // A driver that ends loops after so many iterations must not pass for one that does not.
         const Id reached = m_.op(Op::OpLoad, type, {counter});
@@ -461,18 +618,26 @@ private:
         m_.statement(Op::OpSelectionMerge, {after, 0});
         m_.statement(Op::OpBranchConditional, {value(i.a), then, otherwise});
         m_.label(then);
+        const Hazards::State before = hazards_.now();
         block(i.body);
         m_.statement(Op::OpBranch, {after});
         if (has_else) {
+            const Hazards::State of_body = hazards_.now();
+            hazards_.continue_from(before);
             m_.label(otherwise);
             block(i.otherwise);
             m_.statement(Op::OpBranch, {after});
+            join(of_body);
+        } else {
+            join(before);
         }
         m_.label(after);
     }
 
     const lir::Function& f_;
     FloatControls controls_;
+    std::uint32_t lanes_;
+    Hazards hazards_;
     Module m_;
     Code code_;
     std::vector<Id> values_;
@@ -481,6 +646,11 @@ private:
     std::vector<Id> buffers_;
     Id push_ = 0;
     Id invocation_ = 0;
+    Id group_ = 0;
+    Id lane_ = 0;
+
+    /// Arrays by which lanes show each other values.
+    std::vector<std::pair<DType, Id>> exchanged_;
     Id point_ = 0;
     Id words_ = 0;
     Id zero_ = 0;
@@ -488,6 +658,10 @@ private:
 };
 
 }  // namespace
+
+std::uint32_t points_of_group(const lir::Function& function) {
+    return lanes_of(function) > 1 ? 1 : kGroup;
+}
 
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls) {
     return Emitter(function, controls).run();

@@ -12,16 +12,21 @@ struct FloatControls {
     bool keeps_nan32 = false, keeps_nan64 = false;
     bool rounds_even32 = false, rounds_even64 = false;
     bool keeps_denormals32 = false, keeps_denormals64 = false;
+
+    /// What the driver knows of floats it folds as no float behaves: Mesa's llvmpipe takes 0 for
+    /// 0 * x and x for x + 0, which loses NaN and signs.
+    bool folds_wrongly = false;
 };
 
-/// Invocations of a work-group.
+/// Invocations of a work-group of which each does a point.
 inline constexpr std::uint32_t kGroup = 64;
 
-/// What an invocation says that ends early: an assertion does not hold; the driver left a loop
-/// before its end, as Mesa's llvmpipe does after 65535 iterations.
-inline constexpr std::uint32_t kAssertionFailed = 1, kLoopCut = 2;
+/// Where an invocation that ends early says why, in bytes: an assertion does not hold; the driver
+/// left a loop before its end, as Mesa's llvmpipe does after 65535 iterations.
+inline constexpr std::uint32_t kAssertionFailed = 0, kLoopCut = 4;
 
-/// What a dispatch pushes. Invocation number i does point `begin` + i, if that is below `end`.
+/// What a dispatch pushes. Invocation or work-group number i does point `begin` + i, if that is
+/// below `end`.
 struct Push {
     /// Of the value of each parameter as 64 bits.
     std::uint64_t words = 0;
@@ -29,22 +34,26 @@ struct Push {
     /// Of the address of each buffer, 64 bits each; 0 for one of a lane.
     std::uint64_t buffers = 0;
 
-    /// Memory for the arrays of lanes, `scratch_bytes` for each invocation.
+    /// Memory for the arrays of lanes, `scratch_bytes` for each point.
     std::uint64_t scratch = 0;
     std::uint64_t scratch_bytes = 0;
 
-    /// 32 bits that become kAssertionFailed or kLoopCut.
+    /// Two words of 32 bits that become 1.
     std::uint64_t failed = 0;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
 
-    /// A zero that drivers do not know to be one: Mesa's llvmpipe makes 0 of 0 * x and x of x + 0,
-    /// which loses NaN and signs.
+    /// A zero that the driver does not know to be one.
     std::uint64_t zero = 0;
 };
 
-/// A function of LIR of one lane as a SPIR-V module with the entry point "main". Needs Vulkan 1.2
-/// with bufferDeviceAddress and shaderInt64, and whatever else its capabilities say.
+/// How many points a work-group does: one, where its invocations are lanes.
+std::uint32_t points_of_group(const lir::Function& function);
+
+/// A function of LIR as a SPIR-V module with the entry point "main". If it has vectors, a
+/// work-group does a point and each invocation a lane; what is the same for all lanes each
+/// computes, and one stores. Else an invocation does a point. Needs Vulkan 1.2 with
+/// bufferDeviceAddress, shaderInt64 and vulkanMemoryModel, and whatever else its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls);
 
 }  // namespace quern::vulkan

@@ -30,6 +30,7 @@ public:
     Id vector(Id element, std::uint32_t count) {
         return type(spv::Op::OpTypeVector, {element, count});
     }
+    Id array(Id element, Id count) { return type(spv::Op::OpTypeArray, {element, count}); }
     Id pointer(spv::StorageClass storage, Id to) {
         return type(spv::Op::OpTypePointer, {std::uint32_t(storage), to});
     }

@@ -5,11 +5,12 @@
 #include <spirv-tools/libspirv.hpp>
 #endif
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include "quern/backend/image_of.h"
+#include "quern/backend/common/image_of.h"
 #include "quern/backend/vulkan/device.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/schedule/plan.h"
@@ -17,8 +18,9 @@
 namespace quern::vulkan {
 namespace {
 
-/// One invocation does a point. Devices need not round a product and a sum at once.
-constexpr schedule::Target kTarget{.lanes = 1, .has_fma = false, .registers = 16};
+/// Devices need not round a product and a sum at once. Drivers take long to compile large bodies.
+constexpr schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 16};
+constexpr schedule::Target kGroups{.lanes = 16, .has_fma = false, .registers = 8};
 
 /// What spirv-val says against a module, or empty.
 std::string invalid(const std::vector<std::uint32_t>& module) {
@@ -40,14 +42,14 @@ class LoadedPipelines : public Pipelines {
 public:
     explicit LoadedPipelines(GpuDevice& device) : device_(device) {}
     ~LoadedPipelines() override {
-        for (const VkPipeline stage : stages) device_.destroy(stage);
+        for (const GpuDevice::Stage& stage : stages) device_.destroy(stage.pipeline);
     }
     LoadedPipelines(const LoadedPipelines&) = delete;
     LoadedPipelines& operator=(const LoadedPipelines&) = delete;
 
     GpuDevice& device() const { return device_; }
 
-    std::vector<VkPipeline> stages;
+    std::vector<GpuDevice::Stage> stages;
 
 private:
     GpuDevice& device_;
@@ -87,28 +89,35 @@ public:
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
 
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                     Numerics numerics) override {
+                     Numerics numerics, PointsAre points) override {
+        const Abilities& abilities = abilities_[device];
+        if (points == PointsAre::Chosen) {
+            const bool is_processor =
+                abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+            points = is_processor ? PointsAre::Invocations : PointsAre::Groups;
+        }
+        const schedule::Target& target = points == PointsAre::Groups ? kGroups : kInvocations;
         Compiled result;
-        result.refusal = schedule::legal(kernel);
-        if (!result.refusal.empty()) return result;
         try {
-            const schedule::Plan plan = schedule::plan(kernel, facts, numerics, kTarget);
+            result.refusal = schedule::legal(kernel);
+            if (!result.refusal.empty()) return result;
+            const schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
             result.image = image_of(plan, {});
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
             for (const schedule::Stage& stage : plan.stages) {
-                const auto words = emit(stage.function, abilities_[device].controls);
-                const std::string lacks = abilities_[device].lacks(words);
+                const auto words = emit(stage.function, abilities.controls);
+                const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {
                     result.refusal = "a kernel that needs " + lacks;
                     return result;
                 }
                 result.error = invalid(words);
                 if (!result.error.empty()) return result;
-                pipelines->stages.push_back(gpu.pipeline(words));
+                pipelines->stages.push_back({gpu.pipeline(words), points_of_group(stage.function)});
             }
             result.pipelines = std::move(pipelines);
-        } catch (const VulkanError& error) {
+        } catch (const std::exception& error) {
             result.error = error.what();
         }
         return result;
@@ -117,7 +126,14 @@ public:
     Outcome run(const Pipelines& pipelines, const KernelImage& image, const ReadyLaunch& launch,
                 std::span<const Range> operands, Range output, bool keeps_output) override {
         const auto& loaded = static_cast<const LoadedPipelines&>(pipelines);
-        return loaded.device().run(loaded.stages, image, launch, operands, output, keeps_output);
+        try {
+            return loaded.device().run(loaded.stages, image, launch, operands, output,
+                                       keeps_output);
+        } catch (const std::exception& error) {
+            Outcome outcome;
+            outcome.error = error.what();
+            return outcome;
+        }
     }
 
 private:
@@ -143,7 +159,13 @@ extern "C" __attribute__((visibility("default"))) quern::vulkan::Driver* quern_v
     using quern::vulkan::VulkanDriver;
     // Never destroyed: drivers may be gone when the process's own objects end.
     static VulkanDriver& driver = *new VulkanDriver;
-    static const std::string reason = driver.start();
+    static const std::string reason = [] {
+        try {
+            return driver.start();
+        } catch (const std::exception& error) {
+            return std::string(error.what());
+        }
+    }();
     why = reason;
     return reason.empty() ? &driver : nullptr;
 }

@@ -1,4 +1,4 @@
-#include "quern/backend/image_of.h"
+#include "quern/backend/common/image_of.h"
 
 #include <algorithm>
 #include <utility>
