@@ -71,6 +71,7 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     }
     auto code = std::make_shared<vulkan::Compiled>(
         driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
+    if (code->is_host_full) raise_out_of_memory(device.id());
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
     if (!code->error.empty()) {
         raise(DeviceError("[" + device.id() + "] " + code->error));
@@ -95,7 +96,8 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     const vulkan::Range output{static_cast<std::byte*>(result.data()), result.bytes(), 0};
     const vulkan::Outcome outcome =
         driver().run(*code->pipelines, code->image, ready, operands, output, keeps_result);
-    if (outcome.out_of_memory > 0) raise_out_of_memory(device.id().c_str(), outcome.out_of_memory);
+    if (outcome.is_host_full) raise_out_of_memory(device.id());
+    if (outcome.out_of_memory > 0) raise_out_of_memory(device.id(), outcome.out_of_memory);
     if (!outcome.error.empty()) raise(DeviceError("[" + device.id() + "] " + outcome.error));
     if (outcome.is_cut) {
         raise(

@@ -49,6 +49,9 @@ struct Compiled {
     /// Why the device does not run the kernel, or empty.
     std::string refusal;
 
+    /// The host has no memory left.
+    bool is_host_full = false;
+
     /// What the driver did not take. Empty if it worked.
     std::string error;
 };
@@ -68,6 +71,9 @@ struct Outcome {
 
     /// The driver left a loop before its end.
     bool is_cut = false;
+
+    /// The host has no memory left.
+    bool is_host_full = false;
 
     /// Bytes that the device has no memory for, or 0.
     std::size_t out_of_memory = 0;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "quern/backend/common/image_of.h"
@@ -117,6 +118,8 @@ public:
                 pipelines->stages.push_back({gpu.pipeline(words), points_of_group(stage.function)});
             }
             result.pipelines = std::move(pipelines);
+        } catch (const std::bad_alloc&) {
+            result.is_host_full = true;
         } catch (const std::exception& error) {
             result.error = error.what();
         }
@@ -129,6 +132,10 @@ public:
         try {
             return loaded.device().run(loaded.stages, image, launch, operands, output,
                                        keeps_output);
+        } catch (const std::bad_alloc&) {
+            Outcome outcome;
+            outcome.is_host_full = true;
+            return outcome;
         } catch (const std::exception& error) {
             Outcome outcome;
             outcome.error = error.what();
