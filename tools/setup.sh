@@ -14,7 +14,7 @@ packages=(
     # The device cpu compiles with it; programs that run kernels baked before do not need it
     llvm-19-dev
     # The devices vulkan: headers, and a driver in software that tests run on
-    libvulkan-volk-dev spirv-headers spirv-tools libvulkan1 mesa-vulkan-drivers
+    libvulkan-dev libvulkan-volk-dev spirv-headers spirv-tools mesa-vulkan-drivers
     # Command, tests and benchmarks
     libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev libmpfr-dev
     # The other compilers that the tests use, and the fuzzer
