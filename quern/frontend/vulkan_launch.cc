@@ -1,6 +1,5 @@
 #include "quern/frontend/vulkan_launch.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "quern/error.h"
+#include "quern/kernel.h"
 #include "tests/conformance/operands.h"
 #include "tests/cpu/case.h"
 
@@ -25,6 +27,16 @@ inline void expect_near(const Tensor& got, const Tensor& expected, double tolera
         ASSERT_LE(std::abs(x[i] - y[i]), tolerance * std::max(scale, std::abs(y[i])))
             << "element " << i;
     }
+}
+
+/// What a launch throws, or "no error".
+inline std::string message_of(const Kernel& kernel, std::span<const Tensor> operands) {
+    try {
+        kernel.run(operands);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "no error";
 }
 
 /// Every device of this machine that runs kernels by Vulkan.

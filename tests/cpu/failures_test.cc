@@ -9,15 +9,6 @@ namespace {
 
 class Failures : public Compiled {};
 
-std::string message_of(const Kernel& kernel, std::span<const Tensor> operands) {
-    try {
-        kernel.run(operands);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 TEST_F(Failures, AnIndexFromDataOutsideIsReportedAsByTheInterpreter) {
     const Kernel kernel(R"(
 compute(x, idx) {

@@ -9,12 +9,12 @@
 
 #include "quern/error.h"
 #include "quern/kernel.h"
-#include "quern/memory.h"
 #include "tests/cpu/compiled_run.h"
 
 namespace quern {
 namespace {
 
+using cpu_test::message_of;
 using cpu_test::same_numbers;
 
 /// Says aloud why nothing is tested where no driver is.
@@ -26,15 +26,6 @@ protected:
 
     static const Device& device() { return cpu_test::vulkan_devices().front(); }
 };
-
-std::string message_of(const Kernel& kernel, std::span<const Tensor> operands) {
-    try {
-        kernel.run(operands);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "no error";
-}
 
 std::string custom(const std::string& body) {
     return "compute(x) {\n@kernel custom\n" + body + "\n}";
@@ -102,6 +93,20 @@ TEST_F(Vulkan, KeepsNanAndSignsOfZeroBesideConstants) {
                                      kernel.on(Device("interpreter"))(operand)))
                 << body << " " << to_string(dtype);
         }
+    }
+}
+
+TEST_F(Vulkan, SharesOutScratchAmongMorePointsThanItIsFor) {
+    // 32 KiB a point: more than 64 MiB together.
+    const char* text =
+        "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[8192]: float32\n"
+        "  for i in 0..8: t[i * 1000] = exp(x[b, i])\n  barrier()\n"
+        "  for i in 0..8: out[b, i] = t[7000 - i * 1000]\n}";
+    const cpu_test::Case c(text, {uniform({2100, 8}, 1)});
+    for (const auto points : {vulkan::PointsAre::Invocations, vulkan::PointsAre::Groups}) {
+        const auto got = c.on_vulkan(device(), Numerics::Reproducible, points);
+        ASSERT_TRUE(got.has_value());
+        EXPECT_TRUE(same_numbers(*got, *c.interpreted()));
     }
 }
 

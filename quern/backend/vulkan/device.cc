@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <optional>
 
 #include "quern/runtime/compiled.h"
 
@@ -40,7 +39,7 @@ std::string name_of(VkResult result) {
 }  // namespace
 
 VulkanError::VulkanError(const char* call, VkResult result)
-    : std::runtime_error(std::string(call) + ": " + name_of(result)), result_(result) {}
+    : std::runtime_error(std::string(call) + ": " + name_of(result)) {}
 
 MappedHeap::MappedHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk)
     : device_(device), vk_(vk) {
@@ -62,10 +61,10 @@ bool MappedHeap::make(Slab& slab, std::byte*& data) noexcept {
                                           .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     constexpr VkMemoryPropertyFlags seen =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    // Asks for a feature that is not switched on.
+    constexpr VkMemoryPropertyFlags uncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
     // The device's own first, then what the host caches, then any that both see.
     constexpr VkMemoryPropertyFlags own = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    // Needs a feature that is not switched on.
-    constexpr VkMemoryPropertyFlags uncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
     constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     for (const VkMemoryPropertyFlags also : {own | cached, own, cached, VkMemoryPropertyFlags{0}}) {
         const VkMemoryPropertyFlags wanted = seen | also;
@@ -175,28 +174,37 @@ private:
 
 GpuDevice::GpuDevice(VkPhysicalDevice physical, const Abilities& abilities)
     : abilities_(abilities) {
-    VkPhysicalDeviceVulkan12Features v12 = abilities.v12;
+    try {
+        open(physical);
+    } catch (...) {
+        close();
+        throw;
+    }
+}
+
+void GpuDevice::open(VkPhysicalDevice physical) {
+    VkPhysicalDeviceVulkan12Features v12 = abilities_.v12;
     v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     v12.pNext = nullptr;
-    VkPhysicalDeviceVulkan11Features v11 = abilities.v11;
+    VkPhysicalDeviceVulkan11Features v11 = abilities_.v11;
     v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     v11.pNext = &v12;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                        .queueFamilyIndex = abilities.queue_family,
+                                        .queueFamilyIndex = abilities_.queue_family,
                                         .queueCount = 1,
                                         .pQueuePriorities = &priority};
     const VkDeviceCreateInfo about{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                    .pNext = &v11,
                                    .queueCreateInfoCount = 1,
                                    .pQueueCreateInfos = &queue,
-                                   .pEnabledFeatures = &abilities.core};
+                                   .pEnabledFeatures = &abilities_.core};
     check(vkCreateDevice(physical, &about, nullptr, &device_), "vkCreateDevice");
     volkLoadDeviceTable(&vk_, device_);
-    vk_.vkGetDeviceQueue(device_, abilities.queue_family, 0, &queue_);
+    vk_.vkGetDeviceQueue(device_, abilities_.queue_family, 0, &queue_);
     const VkCommandPoolCreateInfo pool{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                        .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-                                       .queueFamilyIndex = abilities.queue_family};
+                                       .queueFamilyIndex = abilities_.queue_family};
     check(vk_.vkCreateCommandPool(device_, &pool, nullptr, &commands_), "vkCreateCommandPool");
     const VkCommandBufferAllocateInfo buffer{
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -219,7 +227,9 @@ GpuDevice::GpuDevice(VkPhysicalDevice physical, const Abilities& abilities)
     pool_ = std::make_unique<Pool>(*heap_, std::numeric_limits<std::size_t>::max(), kIdle);
 }
 
-GpuDevice::~GpuDevice() {
+GpuDevice::~GpuDevice() { close(); }
+
+void GpuDevice::close() noexcept {
     if (!device_) return;
     vk_.vkDeviceWaitIdle(device_);
     pool_.reset();

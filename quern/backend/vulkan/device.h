@@ -22,10 +22,6 @@ namespace quern::vulkan {
 class VulkanError : public std::runtime_error {
 public:
     VulkanError(const char* call, VkResult result);
-    VkResult result() const { return result_; }
-
-private:
-    VkResult result_;
 };
 
 /// What a physical device has of what kernels may use.
@@ -103,6 +99,8 @@ public:
 private:
     class Blocks;
 
+    void open(VkPhysicalDevice physical);
+    void close() noexcept;
     void dispatch(const Stage& stage, const Push& push, std::uint64_t most);
     void wait_for_memory(VkPipelineStageFlags from, VkPipelineStageFlags to);
     void submit_and_wait();

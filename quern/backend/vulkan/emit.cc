@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <optional>
 
 #include "quern/backend/vulkan/code.h"
 #include "quern/backend/vulkan/hazards.h"
+#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 
 namespace quern::vulkan {
@@ -19,8 +19,8 @@ using lir::OpClass;
 using lir::ValueId;
 using spv::Op;
 
-/// Arrays of lanes begin at multiples of it.
-constexpr std::uint64_t kAlignment = 64;
+/// Arrays of lanes begin at multiples of it, as ready_launch counts their bytes.
+constexpr std::uint64_t kAlignment = Storage::kAlignment;
 
 std::uint32_t lanes_of(const lir::Function& function) {
     std::uint32_t most = 1;
@@ -464,14 +464,14 @@ private:
             }
             return get(index);
         }
+        if (i.op == lir::Op::Any) return any(value(i.a));
         show(as, put(i.a));
         if (i.op == lir::Op::Extract) return get(code_.u32(std::uint32_t(i.bits)));
         std::vector<Id> all;
         for (std::uint32_t n = 0; n < lanes_; ++n) all.push_back(get(code_.u32(n)));
         for (std::size_t half = all.size() / 2; half > 0; half /= 2) {
             for (std::size_t n = 0; n < half; ++n) {
-                all[n] = i.op == lir::Op::Any ? code_.either(all[n], all[n + half])
-                                              : folded(i.fold, d, all[n], all[n + half]);
+                all[n] = folded(i.fold, d, all[n], all[n + half]);
             }
         }
         return all[0];
@@ -522,11 +522,13 @@ private:
         m_.label(after);
     }
 
-    std::uint16_t dtype_lanes(const Inst& i) const {
+    /// Of an assertion and its mask.
+    std::uint16_t lanes_asked(const Inst& i) const {
         const std::uint16_t lanes = f_[i.a].type.lanes;
         return lir::exists(i.c) ? std::max(lanes, f_[i.c].type.lanes) : lanes;
     }
 
+    /// Whether a bool is true in some lane.
     Id any(Id condition) {
         show(DType::UInt32, code_.cast(condition, DType::Bool, DType::UInt32));
         Id all = shown(DType::UInt32, code_.u32(0));
@@ -557,7 +559,7 @@ private:
                 Id broken = code_.negated(value(i.a));
                 if (lir::exists(i.c)) broken = code_.both(broken, value(i.c));
                 // All lanes leave, or none: they meet again.
-                if (dtype_lanes(i) > 1) broken = any(broken);
+                if (lanes_asked(i) > 1) broken = any(broken);
                 fail_if(broken, kAssertionFailed);
                 return 0;
             }
