@@ -177,10 +177,8 @@ Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tens
 frontend::OperandInfo Kernel::Body::check(std::span<const Tensor> operand_list,
                                           std::span<const Argument> arguments,
                                           const Where& where) const {
-    std::vector<frontend::OperandInfo> infos;
-    for (const Tensor& t : operand_list) infos.push_back({t.dtype(), t.shape()});
-    return frontend::check_launch(*source, compute, infos, arguments_of(arguments, names, operands),
-                                  options_on(where));
+    return frontend::check_launch(*source, compute, frontend::infos_of(operand_list),
+                                  arguments_of(arguments, names, operands), options_on(where));
 }
 
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {

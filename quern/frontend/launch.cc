@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "quern/frontend/fused.h"
 #include "quern/frontend/kernel_recorder.h"
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/prepare.h"
@@ -37,6 +38,12 @@ std::string key_of(const lang::Source& source, lang::NodeId compute,
         if (const auto* b = std::get_if<bool>(&number)) key += fmt::format("={}", *b);
     }
     for (const semantics::Piped& piped : options.then) key += "|>" + piped.name;
+    for (const FusedOperand& f : options.fused) {
+        const LaunchRequest& by = *f.by;
+        const std::string made =
+            key_of(*by.source, by.compute, infos_of(by.operands), by.arguments, by.options);
+        key += fmt::format("|fused{}:{}:{}", f.operand, made.size(), made);
+    }
     if (options.part) key += fmt::format("|part{}", int(options.part->spread));
     key += '|';
     key += source.file;
@@ -90,6 +97,12 @@ interpret::ScalarValue scalar_value(const Number& number) {
 
 }  // namespace
 
+std::vector<OperandInfo> infos_of(std::span<const Tensor> operands) {
+    std::vector<OperandInfo> infos;
+    for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
+    return infos;
+}
+
 std::vector<std::int64_t> row_major(const Shape& shape) {
     std::vector<std::int64_t> strides(shape.size(), 1);
     for (std::size_t p = shape.size(); p-- > 1;) strides[p - 1] = strides[p] * shape[p];
@@ -130,6 +143,11 @@ std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId
                                         const Arguments& arguments, const LaunchOptions& options) {
     const std::string key = key_of(source, compute, operands, arguments, options);
     if (auto found = cache().find(key)) return found;
+    if (!options.fused.empty()) {
+        auto fused = prepare_fused(source, compute, operands, arguments, options);
+        cache().add(key, fused);
+        return fused;
+    }
     semantics::Request request{source,           compute,      {},   arguments,
                                options.pedantic, options.then, false};
     for (const OperandInfo& o : operands) {
@@ -139,14 +157,17 @@ std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId
     auto lowered = semantics::lower(request, {}, diagnostics);
     diagnostics.raise();
     if (options.part) cut_loop(lowered->kernel, options.part->spread);
-    if (const auto broken = ir::verify(lowered->kernel); !broken.empty()) {
-        raise(InternalError(fmt::format("[verify] {}; please report", broken.front())));
-    }
-    interpret::Program program(lowered->kernel);
-    auto prepared =
-        std::make_shared<const Prepared>(Prepared{std::move(*lowered), std::move(program)});
+    auto prepared = verified(std::move(*lowered));
     cache().add(key, prepared);
     return prepared;
+}
+
+std::shared_ptr<const Prepared> verified(semantics::Lowered lowered) {
+    if (const auto broken = ir::verify(lowered.kernel); !broken.empty()) {
+        raise(InternalError(fmt::format("[verify] {}; please report", broken.front())));
+    }
+    interpret::Program program(lowered.kernel);
+    return std::make_shared<const Prepared>(Prepared{std::move(lowered), std::move(program)});
 }
 
 std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prepared,
@@ -216,6 +237,7 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
     }
     for (const auto& [name, number] : arguments) key.add(name, number);
     for (const semantics::Piped& function : options.then) key.add(function);
+    for (const FusedOperand& operand : options.fused) key.add(operand);
     if (auto result = launch_again(key, pointers, options.progress)) {
         return std::move(*result);
     }
@@ -267,8 +289,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
                   std::span<const Tensor> operands, const Arguments& arguments,
                   const LaunchOptions& options) {
     BoundLaunch launch;
-    std::vector<OperandInfo> infos;
-    for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
+    const std::vector<OperandInfo> infos = infos_of(operands);
     launch.compute = compute;
     launch.numerics = options.numerics;
     launch.prepared = prepare(source, compute, infos, arguments, options);
@@ -285,9 +306,9 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
                                 flat ? row_major(launch.shapes[i]) : t.strides()});
     }
     for (const ir::Scalar& s : kernel.scalars) {
-        const auto it = arguments.find(s.name);
-        launch.scalars.push_back(it == arguments.end() ? interpret::ScalarValue{}
-                                                       : scalar_value(it->second));
+        const Number* number = find_number(s.name, arguments, options);
+        launch.scalars.push_back(number == nullptr ? interpret::ScalarValue{}
+                                                   : scalar_value(*number));
     }
     if (options.part) {
         const std::size_t first = launch.scalars.size() - 2;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +30,22 @@ struct Part {
     std::int64_t end = 0;
 };
 
+struct LaunchRequest;
+
+/// What is known of an operand without its elements.
+struct OperandInfo {
+    DType dtype = DType::Float32;
+    Shape shape;
+};
+
+/// An operand of which the kernel makes the elements itself: see fused.h.
+struct FusedOperand {
+    /// The first of the operands that it is made from.
+    std::size_t operand = 0;
+    OperandInfo info;
+    std::shared_ptr<const LaunchRequest> by;
+};
+
 struct LaunchOptions {
     Placement placement;
 
@@ -46,6 +64,10 @@ struct LaunchOptions {
     /// Unary kernel functions applied to the result in the same launch: `|> sqrt()`.
     std::vector<semantics::Piped> then;
 
+    /// Each is one operand of the text; in the list of operands are those of its own kernel. In the
+    /// order in which they were fused.
+    std::vector<FusedOperand> fused;
+
     /// Called now and then, from the launching thread, with the part of the work that is done.
     Progress progress;
 };
@@ -62,11 +84,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
               std::span<const Tensor> operands, const Arguments& arguments,
               const LaunchOptions& options);
 
-/// What is known of an operand without its elements.
-struct OperandInfo {
-    DType dtype = DType::Float32;
-    Shape shape;
-};
+std::vector<OperandInfo> infos_of(std::span<const Tensor> operands);
 
 /// Throws what `launch` throws before any work, for operands like these. Gives what the result will
 /// be.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "quern/frontend/fused.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
@@ -86,6 +87,19 @@ void LaunchKey::add(std::string_view name, const Number& argument) {
     if (const auto* i = std::get_if<std::int64_t>(&argument)) add(std::uint64_t(*i));
     if (const auto* d = std::get_if<double>(&argument)) add(std::bit_cast<std::uint64_t>(*d));
     if (const auto* b = std::get_if<bool>(&argument)) add(std::uint64_t(*b));
+}
+
+void LaunchKey::add(const FusedOperand& operand) {
+    const LaunchRequest& by = *operand.by;
+    add(std::uint64_t(operand.operand));
+    add(by.source->serial);
+    add(std::uint64_t(by.compute) << 32 | by.operands.size());
+    add(std::uint64_t(by.arguments.size()));
+    for (const auto& [name, number] : by.arguments) add(name, number);
+    add(std::uint64_t(by.options.then.size()));
+    for (const semantics::Piped& function : by.options.then) add(function);
+    add(std::uint64_t(by.options.fused.size()));
+    for (const FusedOperand& fused : by.options.fused) add(fused);
 }
 
 void LaunchKey::add(std::string_view text) {

@@ -30,6 +30,7 @@ public:
     void add(const Tensor& operand);
     void add(std::string_view name, const Number& argument);
     void add(const semantics::Piped& function) { add(function.name); }
+    void add(const FusedOperand& operand);
 
     std::span<const std::uint64_t> words() const { return words_; }
     std::uint64_t hash() const;

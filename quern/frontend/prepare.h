@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,19 @@ void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& re
 std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId compute,
                                         std::span<const OperandInfo> operands,
                                         const Arguments& arguments, const LaunchOptions& options);
+
+/// Verifies what was lowered and makes it ready. Throws InternalError.
+std::shared_ptr<const Prepared> verified(semantics::Lowered lowered);
+
+/// What `prepare` gives for a launch with fused operands.
+std::shared_ptr<const Prepared> prepare_fused(const lang::Source& source, lang::NodeId compute,
+                                              std::span<const OperandInfo> operands,
+                                              const Arguments& arguments,
+                                              const LaunchOptions& options);
+
+/// The number that a scalar of the CIR has in a launch; null where the host gave none.
+const Number* find_number(std::string_view scalar, const Arguments& arguments,
+                          const LaunchOptions& options);
 
 /// The shapes that binding sees: a flat operand has one axis. Throws KernelError with E0502 if flat
 /// operands differ in shape.

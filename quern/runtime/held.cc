@@ -28,6 +28,8 @@ Held::Held(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
     }
 }
 
+bool Held::may_end(const Tensor& tensor) noexcept { return tensor.storage_->origin() != nullptr; }
+
 void Held::end() noexcept {
     for (std::size_t i = 0; i < begun_; ++i) tensors_[i].storage_->end_use();
     begun_ = 0;

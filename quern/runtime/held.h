@@ -20,6 +20,9 @@ public:
 
     std::span<const Tensor> tensors() const { return tensors_; }
 
+    /// Whether the program may take the tensor's memory back.
+    static bool may_end(const Tensor& tensor) noexcept;
+
     /// Ends with the result of `work`, or with what it throws.
     template <class Work>
     auto during(Work work) {

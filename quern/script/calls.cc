@@ -21,7 +21,7 @@ const Interpreter::Argument* Interpreter::Arguments::find(std::string_view name,
     return position < positional.size() ? &positional[position] : nullptr;
 }
 
-Value Interpreter::pipe(NodeId id) {
+Value Interpreter::pipe(NodeId id, When when) {
     std::vector<NodeId> calls;
     NodeId base = id;
     while (node(base).kind == Kind::Pipe) {
@@ -37,18 +37,30 @@ Value Interpreter::pipe(NodeId id) {
             then.push_back(std::move(*piped));
         }
     }
-    Value value = then.empty() ? evaluate(base) : compute(base, std::move(then));
-    for (; next < calls.size(); ++next) value = call(calls[next], Argument{value, base});
+    // What a call takes that cannot wait is looked at there.
+    const auto next_when = [&] { return next < calls.size() ? When::Later : when; };
+    Value value =
+        then.empty() ? evaluate(base, next_when()) : compute(base, std::move(then), next_when());
+    while (next < calls.size()) {
+        const NodeId at = calls[next++];
+        value = call(at, Argument{value, base}, next_when());
+    }
     return value;
 }
 
-Value Interpreter::call(NodeId id, std::optional<Argument> piped) {
+Value Interpreter::call(NodeId id, std::optional<Argument> piped, When when) {
     NodeId callee = child(id, 0);
     if (node(callee).kind == Kind::Member) callee = child(callee, 1);
     const std::string name = text(callee);
-    const Arguments given = arguments(id, std::move(piped));
     const auto pipeline = pipelines_.find(name);
-    if (pipeline == pipelines_.end()) return call_function(callee, find_function(name), given);
+    if (pipeline == pipelines_.end()) {
+        const Function& function = find_function(name);
+        const bool takes_waiting = function.kind == FunctionKind::Elementwise;
+        return call_function(
+            callee, function,
+            arguments(id, std::move(piped), takes_waiting ? When::Later : When::Now), when);
+    }
+    const Arguments given = arguments(id, std::move(piped), When::Now);
 
     NodeId decorator = node(id).first;
     while (decorator >= 0 && node(decorator).kind != Kind::Decorator) {
@@ -78,13 +90,15 @@ frontend::Placement Interpreter::next_placement() {
     return next;
 }
 
-Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argument> piped) {
+Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argument> piped,
+                                              When when) {
     Arguments arguments;
+    if (piped && when == When::Now) piped->value = looked_at(std::move(piped->value));
     if (piped) arguments.positional.push_back(std::move(*piped));
     const NodeId callee = child(call, 0);
     if (node(callee).kind == Kind::Member) {
         const NodeId object = child(callee, 0);
-        arguments.positional.push_back({evaluate(object), object});
+        arguments.positional.push_back({evaluate(object, when), object});
     }
     const NodeId named = node(callee).kind == Kind::Member ? child(callee, 1) : callee;
     is_freeing_ = text(named) == "free";
@@ -94,7 +108,7 @@ Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argumen
             const NodeId value = child(a, 1);
             arguments.named[text(child(a, 0))] = {evaluate(value), value};
         } else {
-            arguments.positional.push_back({evaluate(a), a});
+            arguments.positional.push_back({evaluate(a, when), a});
         }
     }
     is_freeing_ = false;

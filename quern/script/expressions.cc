@@ -15,7 +15,7 @@ const Value* Interpreter::lookup(std::string_view name) const {
     return found == globals_.end() ? nullptr : &found->second;
 }
 
-Value Interpreter::evaluate(NodeId id) {
+Value Interpreter::evaluate(NodeId id, When when) {
     switch (node(id).kind) {
         case Kind::Int:
         case Kind::Float:
@@ -29,7 +29,7 @@ Value Interpreter::evaluate(NodeId id) {
             return quoted.substr(1, quoted.size() - 2);
         }
         case Kind::Name:
-            return name(id);
+            return when == When::Now ? looked_at(name(id)) : name(id);
         case Kind::Unary:
             return unary(id);
         case Kind::Binary:
@@ -38,11 +38,11 @@ Value Interpreter::evaluate(NodeId id) {
         case Kind::Index:
             return path(id);
         case Kind::Call:
-            return call(id, std::nullopt);
+            return call(id, std::nullopt, when);
         case Kind::Pipe:
-            return pipe(id);
+            return pipe(id, when);
         case Kind::Compute:
-            return compute(id, {});
+            return compute(id, {}, when);
         case Kind::Tuple:
             return Tuple{elements(id)};
         case Kind::List:

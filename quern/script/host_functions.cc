@@ -14,15 +14,16 @@ using frontend::absent_device;
 using frontend::device_list;
 
 Value Interpreter::call_function(NodeId callee, const Function& function,
-                                 const Arguments& arguments) {
-    return at(callee, [&] { return called(callee, function, arguments); });
+                                 const Arguments& arguments, When when) {
+    return at(callee, [&] { return called(callee, function, arguments, when); });
 }
 
-Value Interpreter::called(NodeId callee, const Function& function, const Arguments& arguments) {
+Value Interpreter::called(NodeId callee, const Function& function, const Arguments& arguments,
+                          When when) {
     const std::string name = text(callee);
     switch (function.kind) {
         case FunctionKind::Elementwise:
-            return elementwise(callee, arguments);
+            return elementwise(callee, arguments, when);
         case FunctionKind::Cast:
             return cast(callee, arguments);
         case FunctionKind::Async:

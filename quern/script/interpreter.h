@@ -12,6 +12,7 @@
 #include "quern/script/functions.h"
 #include "quern/script/numbers.h"
 #include "quern/script/script.h"
+#include "quern/script/waiting.h"
 #include "quern/support/check.h"
 
 namespace quern::script {
@@ -87,7 +88,8 @@ private:
     void run_main();
 
     // Expressions.
-    Value evaluate(NodeId id);
+    /// With When::Later a tensor may wait.
+    Value evaluate(NodeId id, When when = When::Now);
     Value name(NodeId id);
     Value unary(NodeId id);
     Value binary(NodeId id);
@@ -99,11 +101,12 @@ private:
     const Value* lookup(std::string_view name) const;
 
     // Calls.
-    Value pipe(NodeId id);
-    Value call(NodeId id, std::optional<Argument> piped);
-    Arguments arguments(NodeId call, std::optional<Argument> piped);
-    Value call_function(NodeId callee, const Function& function, const Arguments& arguments);
-    Value called(NodeId callee, const Function& function, const Arguments& arguments);
+    Value pipe(NodeId id, When when);
+    Value call(NodeId id, std::optional<Argument> piped, When when);
+    Arguments arguments(NodeId call, std::optional<Argument> piped, When when);
+    Value call_function(NodeId callee, const Function& function, const Arguments& arguments,
+                        When when);
+    Value called(NodeId callee, const Function& function, const Arguments& arguments, When when);
     Value call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
     void bind_parameters(NodeId pipeline, const std::vector<Argument>& operands, Scope& scope);
     void bind_scalar(NodeId parameter, const Argument& operand, Scope& scope);
@@ -124,7 +127,7 @@ private:
     const Argument& argument_named(NodeId callee, const Arguments& arguments, std::string_view name,
                                    std::size_t position) const;
     const Tensor& alive(NodeId id, const Tensor& tensor) const;
-    Value elementwise(NodeId callee, const Arguments& arguments);
+    Value elementwise(NodeId callee, const Arguments& arguments, When when);
     std::string name_in_kernel(NodeId argument, std::size_t position) const;
     Value cast(NodeId callee, const Arguments& arguments);
     const Tensor& tensor_of(NodeId callee, const Argument& argument) const;
@@ -142,20 +145,25 @@ private:
     Value await_future(NodeId id);
     Value joined(NodeId callee, const Argument& futures);
     Future<Value> async_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
-    Future<Value> async_launch(NodeId compute, std::vector<Tensor> operands,
-                               frontend::Arguments numbers, frontend::LaunchOptions options);
+    Future<Value> async_launch(frontend::LaunchRequest request);
 
     // Kernels.
-    Value compute(NodeId id, std::vector<semantics::Piped> then);
-    void announce(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
-                  const frontend::Arguments& numbers, frontend::LaunchOptions& options);
-    Tensor launch(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
-                  const frontend::Arguments& numbers, frontend::LaunchOptions options);
+    Value compute(NodeId id, std::vector<semantics::Piped> then, When when);
+    void announce(const frontend::LaunchRequest& request);
+    Tensor launch(frontend::LaunchRequest request);
 
     /// Repeats a launch and hands its least time on.
-    void time(const lang::Source& source, NodeId compute, const std::vector<Tensor>& operands,
-              const frontend::Arguments& numbers, frontend::LaunchOptions options);
-    Tensor operand(NodeId id);
+    void time(frontend::LaunchRequest request);
+    frontend::LaunchOptions launch_options() const;
+    Operand operand(NodeId id, When when);
+
+    /// The request with these operands: what it gives, or what will give it.
+    Value launched(frontend::LaunchRequest request, const std::vector<Operand>& operands,
+                   When when);
+    Tensor look_at(Waiting& waiting);
+
+    /// A tensor in place of one that waits.
+    Value looked_at(Value value);
     std::string kernel_name() const { return kernel_name_.empty() ? "kernel" : kernel_name_; }
     frontend::Arguments numbers_in(NodeId compute) const;
     void collect_numbers(NodeId id, frontend::Arguments& numbers) const;

@@ -24,17 +24,11 @@ lang::NodeId find_compute(const lang::Tree& tree) {
     return -1;
 }
 
-std::vector<frontend::OperandInfo> infos_of(const std::vector<Tensor>& operands) {
-    std::vector<frontend::OperandInfo> infos;
-    for (const Tensor& operand : operands) infos.push_back({operand.dtype(), operand.shape()});
-    return infos;
-}
-
 /// What a launch would give, without its elements.
-Tensor result_of(const lang::Source& source, lang::NodeId compute,
-                 const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
-                 const frontend::LaunchOptions& options) {
-    auto result = frontend::check_launch(source, compute, infos_of(operands), numbers, options);
+Tensor result_of(const frontend::LaunchRequest& request) {
+    auto result = frontend::check_launch(*request.source, request.compute,
+                                         frontend::infos_of(request.operands), request.arguments,
+                                         request.options);
     return placeholder(std::move(result.shape), result.dtype);
 }
 
@@ -48,99 +42,102 @@ Tensor placeholder(Shape shape, DType dtype) {
     return Tensor::adopt(zero.get(), std::move(shape), dtype, std::move(strides), [zero] {});
 }
 
-Value Interpreter::compute(NodeId id, std::vector<semantics::Piped> then) {
-    std::vector<Tensor> operands;
+frontend::LaunchOptions Interpreter::launch_options() const {
+    frontend::LaunchOptions options;
+    options.pedantic = options_.pedantic;
+    options.numerics = numerics_;
+    return options;
+}
+
+Value Interpreter::compute(NodeId id, std::vector<semantics::Piped> then, When when) {
+    const bool is_async = frontend::is_async_compute(source_, id);
+    std::vector<Operand> operands;
     for (NodeId o = node(child(id, 0)).first; o >= 0; o = node(o).next) {
-        operands.push_back(operand(o));
+        operands.push_back(operand(o, is_async ? When::Now : When::Later));
     }
-    frontend::LaunchOptions launch_options;
-    launch_options.placement = frontend::placed_compute(source_, id, next_placement());
-    launch_options.then = std::move(then);
+    // The script's text outlives what runs of it.
+    frontend::LaunchRequest request{
+        {std::shared_ptr<const void>(), &source_}, id, {}, numbers_in(id), launch_options()};
+    request.options.placement = frontend::placed_compute(source_, id, next_placement());
+    request.options.then = std::move(then);
     return at(id, [&]() -> Value {
-        if (!frontend::is_async_compute(source_, id)) {
-            return launch(source_, id, operands, numbers_in(id), std::move(launch_options));
-        }
-        return start(
-            id, async_launch(id, std::move(operands), numbers_in(id), std::move(launch_options)));
+        if (!is_async) return launched(std::move(request), operands, when);
+        for (Operand& operand : operands) request.operands.push_back(std::move(operand.tensor));
+        return start(id, async_launch(std::move(request)));
     });
 }
 
-void Interpreter::announce(const lang::Source& source, NodeId compute,
-                           const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
-                           frontend::LaunchOptions& options) {
-    options.pedantic = options_.pedantic;
-    options.numerics = numerics_;
+void Interpreter::announce(const frontend::LaunchRequest& request) {
+    const auto& [source, compute, operands, numbers, options] = request;
     if (options_.compiles && options.placement.device.is_cpu()) {
         if (!options.placement.others.empty()) {
             raise(
                 ValueError("[bake] expected a kernel of one device, got one over several: what "
                            "each does is known when it runs; give whole operands"));
         }
-        frontend::compile_launch(source, compute, infos_of(operands), numbers, options);
+        frontend::compile_launch(*source, compute, frontend::infos_of(operands), numbers, options);
     }
     if (!options_.explained) return;
-    options_.explained(kernel_name(),
-                       frontend::explain(source, compute, infos_of(operands), numbers, options));
+    options_.explained(
+        kernel_name(),
+        frontend::explain(*source, compute, frontend::infos_of(operands), numbers, options));
 }
 
-Tensor Interpreter::launch(const lang::Source& source, NodeId compute,
-                           const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
-                           frontend::LaunchOptions options) {
-    announce(source, compute, operands, numbers, options);
-    if (options_.shapes_only) return result_of(source, compute, operands, numbers, options);
+Tensor Interpreter::launch(frontend::LaunchRequest request) {
+    announce(request);
+    if (options_.shapes_only) return result_of(request);
     if (options_.progress && !is_beside_) {
-        options.progress = [this](double part) { options_.progress(kernel_name(), part); };
+        request.options.progress = [this](double part) { options_.progress(kernel_name(), part); };
     }
-    Tensor result = frontend::launch(source, compute, operands, numbers, options);
-    if (options_.timed && !is_beside_) time(source, compute, operands, numbers, std::move(options));
+    Tensor result = frontend::launch(request);
+    if (options_.timed && !is_beside_) time(std::move(request));
     return result;
 }
 
-void Interpreter::time(const lang::Source& source, NodeId compute,
-                       const std::vector<Tensor>& operands, const frontend::Arguments& numbers,
-                       frontend::LaunchOptions options) {
+void Interpreter::time(frontend::LaunchRequest request) {
     using Clock = std::chrono::steady_clock;
     constexpr std::chrono::milliseconds kLongEnough{300};
     constexpr int kMost = 1000;
-    options.progress = {};
-    options.placement.span = {};  // What is to be warned of was.
+    request.options.progress = {};
+    request.options.placement.span = {};  // What is to be warned of was.
     Timing timing;
-    timing.device = options.placement.device;
-    timing.work = frontend::work_of(source, compute, infos_of(operands), numbers, options);
+    timing.device = request.options.placement.device;
+    timing.work =
+        frontend::work_of(*request.source, request.compute, frontend::infos_of(request.operands),
+                          request.arguments, request.options);
     auto best = Clock::duration::max();
     const Clock::time_point begin = Clock::now();
     for (int i = 0; i < kMost && (i == 0 || Clock::now() - begin < kLongEnough); ++i) {
         const Clock::time_point start = Clock::now();
-        const Tensor again = frontend::launch(source, compute, operands, numbers, options);
+        const Tensor again = frontend::launch(request);
         best = std::min(best, Clock::now() - start);
     }
     timing.seconds = std::chrono::duration<double>(best).count();
     options_.timed(kernel_name(), timing);
 }
 
-Future<Value> Interpreter::async_launch(NodeId compute, std::vector<Tensor> operands,
-                                        frontend::Arguments numbers,
-                                        frontend::LaunchOptions options) {
-    if (options_.timed && !is_beside_) {
-        return ready_future(Value(launch(source_, compute, operands, numbers, std::move(options))));
-    }
-    announce(source_, compute, operands, numbers, options);
-    const Tensor result = result_of(source_, compute, operands, numbers, options);
+Future<Value> Interpreter::async_launch(frontend::LaunchRequest request) {
+    if (options_.timed && !is_beside_) return ready_future(Value(launch(std::move(request))));
+    announce(request);
+    const Tensor result = result_of(request);
     if (options_.shapes_only) return ready_future(Value(result));
-    options.are_held = true;
-    auto held = std::make_shared<Held>(std::move(operands));
-    return run_async<Value>([&source = source_, compute, held = std::move(held),
-                             numbers = std::move(numbers), options = std::move(options)] {
+    request.options.are_held = true;
+    auto held = std::make_shared<Held>(std::exchange(request.operands, {}));
+    return run_async<Value>([request = std::move(request), held = std::move(held)] {
         return held->during([&] {
-            return Value(frontend::launch(source, compute, held->tensors(), numbers, options));
+            return Value(frontend::launch(*request.source, request.compute, held->tensors(),
+                                          request.arguments, request.options));
         });
     });
 }
 
-Tensor Interpreter::operand(NodeId id) {
+Operand Interpreter::operand(NodeId id, When when) {
     const NodeId expression = child(id, 1);
-    const Value value = evaluate(expression);
-    if (const auto* tensor = value.as<Tensor>()) return alive(expression, *tensor);
+    const Value value = evaluate(expression, when);
+    if (auto operand = as_operand(value)) {
+        alive(expression, operand->tensor);
+        return std::move(*operand);
+    }
     std::vector<std::string> help;
     if (value.is_number()) {
         help.push_back("a kernel reads the script's numbers by name: leave it out of the operands");
@@ -185,27 +182,28 @@ std::string Interpreter::name_in_kernel(NodeId argument, std::size_t position) c
     return is_free ? name : fmt::format("{}{}", kMade, position + 1);
 }
 
-Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
+Value Interpreter::elementwise(NodeId callee, const Arguments& given, When when) {
     const std::string function = text(callee);
     std::vector<Value> values;
-    std::vector<Tensor> tensors;
+    std::vector<Operand> tensors;
     frontend::Arguments numbers;
     std::string operands, call;
     std::set<std::string> seen;
     for (const Argument& argument : given.positional) {
         const Value& value = argument.value;
+        const std::optional<Operand> tensor = as_operand(value);
         const std::string name = name_in_kernel(argument.node, values.size());
         values.push_back(value);
         const char* const separator = call.empty() ? "" : ", ";
-        if (const auto* tensor = value.as<Tensor>(); tensor != nullptr && seen.contains(name)) {
+        if (tensor && seen.contains(name)) {
             call += fmt::format("{}{}[i]", separator, name);
             continue;
-        } else if (tensor != nullptr) {
+        } else if (tensor) {
             seen.insert(name);
-            if (!tensors.empty() && tensors[0].shape() != tensor->shape()) {
+            if (!tensors.empty() && tensors[0].tensor.shape() != tensor->tensor.shape()) {
                 fail(Code::E0502, argument.node,
                      fmt::format("'{}' expects tensors of one shape, got {} and {}", function,
-                                 describe(Value(tensors[0])), describe(value)));
+                                 describe(Value(tensors[0].tensor)), describe(value)));
             }
             operands += (tensors.empty() ? "" : ", ") + name;
             call += fmt::format("{}{}[i]", separator, name);
@@ -239,10 +237,10 @@ Value Interpreter::elementwise(NodeId callee, const Arguments& given) {
     diagnostics.raise();
     const NodeId compute = find_compute(source->tree());
     QUERN_CHECK(compute >= 0, "the kernel of an element-wise function has a compute");
-    frontend::LaunchOptions launch_options;
-    launch_options.placement = next_placement();
-    launch_options.placement.span = {};  // It is of another text.
-    return launch(*source, compute, tensors, numbers, std::move(launch_options));
+    frontend::LaunchRequest request{source, compute, {}, std::move(numbers), launch_options()};
+    request.options.placement = next_placement();
+    request.options.placement.span = {};  // It is of another text.
+    return launched(std::move(request), tensors, when);
 }
 
 }  // namespace quern::script

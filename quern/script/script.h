@@ -92,6 +92,9 @@ struct RunOptions {
     /// Makes the code of every kernel of the device cpu before it is launched.
     bool compiles = false;
 
+    /// Launches every kernel where it stands, and none as part of another. So does QUERN_EAGER=1.
+    bool eager = false;
+
     /// Launches no kernel: results have shape and dtype, and zeros that take no memory.
     bool shapes_only = false;
 };

@@ -102,7 +102,8 @@ Interpreter::Flow Interpreter::execute(NodeId id) {
             return Flow::Next;
         case Kind::Decl:
             kernel_name_ = text(child(id, 0));
-            bind(child(id, 0), evaluate(child(id, 2)));
+            // What the top level names is a result of the script, so it is looked at.
+            bind(child(id, 0), evaluate(child(id, 2), frame_ != nullptr ? When::Later : When::Now));
             break;
         case Kind::Assign:
             assign(id);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "quern/script/numbers.h"
+#include "quern/script/waiting.h"
 
 namespace quern::script {
 namespace {
@@ -81,6 +82,10 @@ std::string describe(const Value& value) {
         std::string operator()(const DeviceInfo&) const { return "a device"; }
         std::string operator()(const Future<Value>&) const { return "a future"; }
         std::string operator()(const MemoryPool&) const { return "a memory pool"; }
+        std::string operator()(const std::shared_ptr<Waiting>& waiting) const {
+            return fmt::format("a tensor {} {}", quern::to_string(waiting->info.dtype),
+                               quern::to_string(waiting->info.shape));
+        }
     };
     return std::visit(Visitor(), value.data);
 }
@@ -114,6 +119,9 @@ std::string to_string(const Value& value) {
         std::string operator()(const MemoryPool& pool) const {
             return fmt::format("memory pool of {} bytes on {}", pool.counters().size,
                                pool.device().id());
+        }
+        std::string operator()(const std::shared_ptr<Waiting>&) const {
+            return "tensor that was not computed";
         }
     };
     return std::visit(Visitor(), value.data);

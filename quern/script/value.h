@@ -23,6 +23,9 @@ namespace quern::script {
 
 struct Value;
 
+/// A tensor whose launch waits until somebody looks at it: waiting.h.
+struct Waiting;
+
 /// The tensors of a set whose keys are `prefix` or begin with `prefix` and a dot. An empty prefix
 /// is the whole set.
 struct SetView {
@@ -53,7 +56,7 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Alternatives> || ...);
 
 struct Value {
     std::variant<std::monostate, bool, std::int64_t, double, std::string, DType, Tensor, SetView,
-                 List, Tuple, DeviceInfo, Future<Value>, MemoryPool>
+                 List, Tuple, DeviceInfo, Future<Value>, MemoryPool, std::shared_ptr<Waiting>>
         data;
 
     Value() = default;
@@ -61,7 +64,7 @@ struct Value {
     /// Takes the alternatives only: an int or a `const char*` would become another type silently.
     template <class T>
     requires kIsOneOf<T, bool, std::int64_t, double, std::string, DType, Tensor, SetView, List,
-                      Tuple, DeviceInfo, Future<Value>, MemoryPool>
+                      Tuple, DeviceInfo, Future<Value>, MemoryPool, std::shared_ptr<Waiting>>
     Value(T value) : data(std::move(value)) {}
 
     template <class T>
