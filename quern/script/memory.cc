@@ -60,6 +60,26 @@ Device Interpreter::device_of(NodeId callee, const Argument* argument) const {
     return Device(*id);
 }
 
+/// Memory of the process is what a processor copies from anyway, so pinned is any.
+void Interpreter::check_pinned(const Argument& pinned, const Argument* device) const {
+    const auto* is_pinned = pinned.value.as<bool>();
+    if (is_pinned == nullptr) {
+        fail(Code::E0441, pinned.node,
+             fmt::format("'allocate' expects a truth value as pinned, got {}",
+                         describe(pinned.value)));
+    }
+    std::string id(placement_.device.id());
+    if (device != nullptr) {
+        if (const auto* info = device->value.as<DeviceInfo>()) id = info->id;
+        if (const auto* name = device->value.as<std::string>()) id = *name;
+    }
+    const bool is_host = id.starts_with("cpu") || id == "interpreter" || id == "auto";
+    if (!*is_pinned || is_host) return;
+    fail(Code::E0612, pinned.node,
+         fmt::format("pinned memory expects the device 'cpu', got '{}'", id),
+         {"leave out pinned=true, or allocate on \"cpu\" and copy with to_device()"});
+}
+
 Value Interpreter::allocate(NodeId callee, const Arguments& arguments) {
     const Argument* const first = arguments.find("", 0);
     const auto* pool = first != nullptr ? first->value.as<MemoryPool>() : nullptr;
@@ -75,14 +95,9 @@ Value Interpreter::allocate(NodeId callee, const Arguments& arguments) {
     }
     Shape shape = shape_of(callee, argument_named(callee, arguments, "shape", skipped), dtype);
     if (pool == nullptr) {
-        const Device device = device_of(callee, arguments.find("device", 2));
-        // Memory of the process is what a processor copies from anyway.
-        const Argument* pinned = arguments.find("pinned", 3);
-        if (pinned != nullptr && pinned->value.as<bool>() == nullptr) {
-            fail(Code::E0441, pinned->node,
-                 fmt::format("'allocate' expects a truth value as pinned, got {}",
-                             describe(pinned->value)));
-        }
+        const Argument* const device_at = arguments.find("device", 2);
+        if (const Argument* pinned = arguments.find("pinned", 3)) check_pinned(*pinned, device_at);
+        const Device device = device_of(callee, device_at);
         if (options_.shapes_only) return placeholder(std::move(shape), dtype);
         return Tensor::empty(std::move(shape), dtype, device);
     }

@@ -44,6 +44,13 @@ TEST(ScriptMemory, Check102_ToDeviceKeepsEveryBitAndSharesStorageWhereItCan) {
     }
 }
 
+TEST(ScriptMemory, Check104_PinnedMemoryIsTheHosts) {
+    EXPECT_EQ(error_of("let a = allocate(shape=[4], device=\"cpu\", pinned=true)\n"), "no error");
+    EXPECT_EQ(error_of("let a = allocate(shape=[4], device=\"vulkan:0\", pinned=true)\n"),
+              "E0612 at 1:55");
+    EXPECT_EQ(error_of("let a = allocate(shape=[4], pinned=1)\n"), "E0441 at 1:36");
+}
+
 TEST(ScriptMemory, Check105_Pools) {
     EXPECT_EQ(error_of(kPool + "let a = pool.allocate(shape=[512, 512])\n"
                                "let b = pool.allocate(shape=[1])\n"),
