@@ -3,8 +3,9 @@
 // generator's own in double, and between one thread and several, and operands that are views and
 // row-major, bit by bit. Where the plug-in of the device cpu is, the kernel is compiled too, for
 // one SIMD level after the other: reproducible code has the interpreter's bits, by the default
-// schedule and by a random legal one; strict code is within the generator's bound. So is code of
-// every device "vulkan:N", whose reproducible bits are the interpreter's too.
+// schedule, by a random legal one and without integers of 64 bits; strict code is within the
+// generator's bound. So is code of every device "vulkan:N", whose reproducible bits are the
+// interpreter's too.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED]]
 
@@ -20,7 +21,6 @@
 #include <string>
 #include <string_view>
 
-#include "quern/device.h"
 #include "quern/error.h"
 #include "quern/frontend/prepare.h"
 #include "quern/ir/parse.h"
@@ -30,6 +30,7 @@
 #include "quern/lang/parse.h"
 #include "tests/cpu/passes.h"
 #include "tests/cpu/random_tiling.h"
+#include "tests/cpu/vulkan_devices.h"
 #include "tests/generator/random_kernel.h"
 
 namespace {
@@ -123,6 +124,12 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
     if (!quern::cpu_test::same_numbers(*exact, *expected)) {
         return where + "reproducible code differs from the interpreter";
     }
+    if (!c.has_float64()) {
+        const auto narrow = c.without_int64(quern::Numerics::Reproducible, simd);
+        if (!narrow || !quern::cpu_test::same_numbers(*narrow, *expected)) {
+            return where + "code without int64 differs from the interpreter";
+        }
+    }
     std::mt19937_64 engine{std::uint64_t(number)};
     std::string by_tiling = quern::cpu_test::wrong_by_random_tiling(
         c, *expected, simd, quern::Numerics::Reproducible, engine);
@@ -137,10 +144,9 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
 std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& count) {
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
     const auto expected = c.interpreted();
-    for (const quern::DeviceInfo& info : quern::devices()) {
-        if (info.type != "vulkan") continue;
-        const std::string where = "on " + info.id + ": ";
-        const quern::Device device(info.id);
+    for (const quern::cpu_test::VulkanDevice& vulkan : quern::cpu_test::vulkan_devices()) {
+        const quern::Device& device = vulkan.device;
+        const std::string where = "on " + std::string(device.id()) + ": ";
         std::optional<Tensor> exact, strict;
         try {
             exact = c.on_vulkan(device, quern::Numerics::Reproducible);
@@ -149,7 +155,7 @@ std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& cou
             continue;
         }
         if (!expected || !exact || !strict) return where + "an assertion failed";
-        if (!quern::cpu_test::same_numbers(*exact, *expected)) {
+        if (!vulkan.gives(*exact, *expected)) {
             return where + "reproducible code differs from the interpreter";
         }
         const std::string wrong = check_values(kernel, *strict);

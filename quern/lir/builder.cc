@@ -43,8 +43,16 @@ ValueId Builder::constant(DType dtype, std::uint64_t bits) {
     return append({.op = Op::Constant, .type = {dtype, 1}, .bits = bits});
 }
 
-ValueId Builder::iota(std::uint16_t lanes) {
-    return append({.op = Op::Iota, .type = {DType::Int64, lanes}});
+ValueId Builder::iota(std::uint16_t lanes, DType dtype) {
+    return append({.op = Op::Iota, .type = {dtype, lanes}});
+}
+
+ValueId Builder::parameter_high(Parameter parameter) {
+    const auto found =
+        std::find(function_.parameters.begin(), function_.parameters.end(), parameter);
+    const auto number = std::uint64_t(found - function_.parameters.begin());
+    QUERN_CHECK(found != function_.parameters.end(), "a parameter of which the low half is used");
+    return append({.op = Op::ParameterHigh, .type = {DType::UInt32, 1}, .bits = number});
 }
 
 std::optional<std::int64_t> Builder::constant_of(ValueId id) const {
@@ -111,6 +119,11 @@ ValueId Builder::splat(ValueId a, std::uint16_t lanes) {
     if (type(a).lanes == lanes) return a;
     QUERN_CHECK(type(a).lanes == 1, "one lane, or as many as its neighbours");
     return append({.op = Op::Splat, .type = {type(a).dtype, lanes}, .a = a});
+}
+
+ValueId Builder::extract(ValueId a, std::uint16_t lane) {
+    if (type(a).lanes == 1) return a;
+    return append({.op = Op::Extract, .type = {type(a).dtype, 1}, .a = a, .bits = lane});
 }
 
 ValueId Builder::shuffle(ValueId a, ValueId b, const std::vector<std::uint16_t>& pattern) {
@@ -201,8 +214,8 @@ void Builder::set(ValueId reg, ValueId value) {
 
 ValueId Builder::begin_for(ValueId begin, ValueId end, std::uint64_t step) {
     const BlockId body = new_block();
-    const ValueId loop =
-        append({.op = Op::For, .type = {}, .a = begin, .b = end, .bits = step, .body = body});
+    const ValueId loop = append(
+        {.op = Op::For, .type = type(begin), .a = begin, .b = end, .bits = step, .body = body});
     open_.push_back(body);
     owners_.push_back(loop);
     return loop;

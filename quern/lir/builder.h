@@ -29,7 +29,11 @@ public:
         return constant(DType::Int64, static_cast<std::uint64_t>(value));
     }
     ValueId boolean(bool value) { return constant(DType::Bool, value); }
-    ValueId iota(std::uint16_t lanes);
+    ValueId iota(std::uint16_t lanes, DType dtype = DType::Int64);
+    ValueId parameter_high(Parameter parameter);
+
+    /// An instruction as it is, of operands of this function.
+    ValueId copy(const Inst& inst) { return append(inst); }
 
     ValueId unary(Op op, ValueId a);
     ValueId binary(Op op, ValueId a, ValueId b);
@@ -39,6 +43,7 @@ public:
     ValueId cast(ValueId a, DType dtype);
     ValueId bitcast(ValueId a, DType dtype);
     ValueId splat(ValueId a, std::uint16_t lanes);
+    ValueId extract(ValueId a, std::uint16_t lane);
     ValueId shuffle(ValueId a, ValueId b, const std::vector<std::uint16_t>& pattern);
     ValueId fold(Op op, ValueId a);
     ValueId any(ValueId a);

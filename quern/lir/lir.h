@@ -25,7 +25,8 @@ using BufferId = std::uint32_t;
 inline constexpr std::uint32_t kNoBlock = 0xffffffffu;
 
 enum class OpClass : std::uint8_t {
-    Leaf,      // Constant: bits, in every lane. Parameter: bits is its number. Iota: 0, 1, 2, ...
+    Leaf,      // Constant: bits, in every lane. Parameter: bits is its number; of 32 bits the low
+               // half of its word, ParameterHigh the high one. Iota: 0, 1, 2, ...
     Unary,     // a
     Binary,    // a, b of the type of the result; shifts are arithmetic on signed integers
     Compare,   // a, b of one type; bool lanes
@@ -55,7 +56,7 @@ struct Type {
     bool operator==(const Type&) const = default;
 };
 
-/// Memory: offsets count elements of `buffer`.
+/// Memory: offsets, int64 or int32, count elements of `buffer`.
 ///   Load     a: offset of lane 0; lanes are neighbours. c: mask or none; where false, zero.
 ///   Gather   a: offset of each lane. c: mask
 ///   Store    a: offset, b: value, c: mask.  Scatter the same with an offset for each lane.
@@ -63,7 +64,8 @@ struct Type {
 ///   Alloc    a: number of elements. `buffer` begins here, with any content, for one pass over the
 ///            block.
 /// Control:
-///   For      from a below b by `bits` (at least 1); the value is the variable. `body`
+///   For      from a below b by `bits` (at least 1); the value is the variable, an int64 or int32.
+///            `body`
 ///   If       a ? body : otherwise
 ///   Barrier  all lanes of the group arrive, and see what each other wrote.
 ///   Assert   a must be true in each lane (where c, if given, is true); else the function ends and

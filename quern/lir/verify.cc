@@ -57,6 +57,9 @@ private:
     }
 
     Type type(ValueId id) const { return f_[id].type; }
+    static bool is_index(Type type) {
+        return type.dtype == DType::Int64 || type.dtype == DType::Int32;
+    }
 
     void visit(ValueId id) {
         const Inst& i = f_[id];
@@ -80,7 +83,7 @@ private:
         const Type bools{DType::Bool, i.type.lanes};
         switch (kind) {
             case OpClass::Leaf:
-                if (i.op == Op::Parameter) {
+                if (i.op == Op::Parameter || i.op == Op::ParameterHigh) {
                     check(id, i.bits < f_.parameters.size(), "a parameter that exists");
                 }
                 break;
@@ -155,8 +158,8 @@ private:
         const Buffer& buffer = f_.buffers[i.buffer];
         const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
         const bool is_spread = i.op == Op::Gather || i.op == Op::Scatter;
-        const Type offset = {DType::Int64, is_spread ? i.type.lanes : std::uint16_t(1)};
-        check(id, type(i.a) == offset, "offsets of int64");
+        const std::uint16_t offsets = is_spread ? i.type.lanes : std::uint16_t(1);
+        check(id, is_index(type(i.a)) && type(i.a).lanes == offsets, "offsets of int64 or int32");
         if (i.op == Op::Alloc) {
             return check(id, buffer.space != Space::Global, "an array of its own");
         }
@@ -175,8 +178,10 @@ private:
 
     void control(ValueId id, const Inst& i) {
         if (i.op == Op::For) {
-            check(id, type(i.a) == Type{} && type(i.b) == Type{} && i.type == Type{},
-                  "bounds of int64");
+            check(
+                id,
+                is_index(i.type) && i.type.lanes == 1 && type(i.a) == i.type && type(i.b) == i.type,
+                "bounds of int64, or of int32");
             check(id, i.bits >= 1 && i.body != kNoBlock, "a step of at least 1, and a body");
         }
         if (i.op == Op::If) {

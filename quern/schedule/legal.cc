@@ -131,9 +131,11 @@ private:
 
 }  // namespace
 
-std::string legal(const ir::Kernel& kernel) {
+std::string legal(const ir::Kernel& kernel, const Target& target) {
     bool reads_output = false;
     for (const ir::Expr& e : kernel.exprs) {
+        if (!target.has_int64 && e.dtype == DType::Float64)
+            return "float64: it has no integers of 64 bits";
         const bool is_remainder =
             e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Rem;
         if (is_remainder && is_floating(e.dtype)) return "% of floats";

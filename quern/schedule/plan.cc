@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "quern/lir/without_int64.h"
 #include "quern/schedule/lowerer.h"
 #include "quern/schedule/passes.h"
 #include "quern/support/check.h"
@@ -60,7 +61,8 @@ Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Ti
             plan.shared.push_back({number++, k.symbols[s.symbol].dtype, {}});
         }
     }
-    for (const Stage& stage : plan.stages) {
+    for (Stage& stage : plan.stages) {
+        if (!target.has_int64) stage.function = lir::without_int64(stage.function);
         const auto broken = lir::verify(stage.function);
         QUERN_CHECK(broken.empty(), "a valid function: " + broken.front());
     }

@@ -69,10 +69,13 @@ struct Target {
 
     /// How many vectors of the language its registers hold.
     int registers = 32;
+
+    /// Integers of 64 bits; without, functions are of 32 bits and pairs of them.
+    bool has_int64 = true;
 };
 
-/// Why a CPU does not run a kernel, or empty.
-std::string legal(const ir::Kernel& kernel);
+/// Why a device does not run a kernel, or empty.
+std::string legal(const ir::Kernel& kernel, const Target& target);
 
 /// Called after each pass, with its name and the kernel that it made.
 using Observer = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;

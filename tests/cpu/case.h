@@ -1,8 +1,10 @@
 // One launch without its device: for the interpreter, and for code of each SIMD level.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +99,17 @@ public:
         return compiled(CompiledKernel(kernel(), facts(), numerics, simd), threads);
     }
 
+    /// By code of 32 bits, as for a device without integers of 64.
+    std::optional<Tensor> without_int64(Numerics numerics, cpu::Simd simd) const {
+        const ir::Facts f = facts();
+        return compiled(CompiledKernel(kernel(), f,
+                                       compile({.kernel = kernel(),
+                                                .facts = f,
+                                                .numerics = numerics,
+                                                .simd = simd,
+                                                .has_int64 = false})));
+    }
+
     /// What a device "vulkan:N" makes of it.
     std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics,
                                     vulkan::PointsAre points = vulkan::PointsAre::Chosen) const {
@@ -116,6 +129,11 @@ public:
             std::memset(result.data(), 0xFF, result.bytes());
         }
         return result;
+    }
+
+    bool has_float64() const {
+        return std::any_of(kernel().exprs.begin(), kernel().exprs.end(),
+                           [](const ir::Expr& e) { return e.dtype == DType::Float64; });
     }
 
     bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
@@ -174,18 +192,26 @@ inline std::vector<cpu::Simd> levels_here() {
     return levels;
 }
 
-/// Any NaN is as good as any other: IEEE 754 leaves their bits open.
-inline bool same_numbers(const Tensor& a, const Tensor& b) {
+/// Any NaN is as good as any other: IEEE 754 leaves their bits open. Numbers below `least` are 0.
+inline bool same_numbers(const Tensor& a, const Tensor& b, double least = 0) {
     if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
     if (!is_floating(a.dtype())) {
         return a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
     }
-    const std::vector<double> x = a.values(), y = b.values();
+    std::vector<double> x = a.values(), y = b.values();
     for (std::size_t i = 0; i < x.size(); ++i) {
+        for (double* v : {&x[i], &y[i]}) {
+            if (std::abs(*v) < least) *v = std::copysign(0.0, *v);
+        }
         const bool both_nan = std::isnan(x[i]) && std::isnan(y[i]);
         if (!both_nan && (x[i] != y[i] || std::signbit(x[i]) != std::signbit(y[i]))) return false;
     }
     return true;
+}
+
+/// As a device has them whose floats have no denormals.
+inline bool same_normal_numbers(const Tensor& a, const Tensor& b) {
+    return same_numbers(a, b, std::numeric_limits<float>::min());
 }
 
 }  // namespace quern::cpu_test

@@ -1,3 +1,5 @@
+#include <random>
+
 #include "tests/cpu/compiled_run.h"
 
 namespace quern::cpu_test {
@@ -81,6 +83,40 @@ TEST_F(Dtypes, WideIntegersRoundOnceToNarrowFloats) {
         const Tensor x = Tensor::from({count}, values);
         expect_agreement(Case(text, {x}));
         expect_agreement(Case(text, {x.to(DType::UInt64)}));
+    }
+}
+
+TEST_F(Dtypes, IntegersOf64BitsUseAllOfThem) {
+    const char* text = R"(
+compute(x, y) {
+    @kernel custom
+    for i in 0..n, k in 0..7:
+        let a = x[i]
+        let b = y[i]
+        let sign = select(a < b, 1, 0) + select(a <= b, 2, 0) + select(a == b, 4, 0)
+        let extreme = min(a, b) - max(a, b)
+        out[i, k] = select(k == 0, a * b,
+                    select(k == 1, a / b,
+                    select(k == 2, a % b,
+                    select(k == 3, a + b,
+                    select(k == 4, extreme, select(k == 5, abs(a) - b, sign))))))
+})";
+    std::mt19937_64 engine(3);
+    // As many of each size: from 1 bit to all 64.
+    const auto number = [&] { return std::int64_t(engine() >> engine() % 64); };
+    std::vector<std::int64_t> a, b;
+    for (int i = 0; i < 300; ++i) {
+        a.push_back(engine() % 2 != 0 ? number() : -number());
+        b.push_back(engine() % 2 != 0 ? number() : -number());
+        if (b.back() == 0 || b.back() == -1) b.back() = 3;
+        if (i % 5 == 0) b.back() = a.back() == 0 ? 1 : a.back();
+    }
+    for (const DType dtype : {DType::Int64, DType::UInt64}) {
+        SCOPED_TRACE(to_string(dtype));
+        const auto tensor = [&](const std::vector<std::int64_t>& v) {
+            return Tensor::from({300}, v).to(dtype);
+        };
+        expect_agreement(Case(text, {tensor(a), tensor(b)}), 0);
     }
 }
 

@@ -137,9 +137,10 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     using namespace quern;
     using namespace quern::cpu;
     const auto start = std::chrono::steady_clock::now();
-    result.refusal = schedule::legal(request.kernel);
+    schedule::Target target = target_of(request.simd);
+    target.has_int64 = request.has_int64;
+    result.refusal = schedule::legal(request.kernel, target);
     if (!result.refusal.empty()) return;
-    const schedule::Target target = target_of(request.simd);
     schedule::Plan plan;
     if (request.tiling) {
         ir::Kernel prepared = schedule::prepare(request.kernel, request.facts, request.numerics);

@@ -131,16 +131,31 @@ private:
 
     LLVMValueRef parameter(const Inst& i) {
         const lir::ParameterKind kind = f_.parameters[i.bits].kind;
-        if (kind == lir::ParameterKind::GridBegin) return LLVMGetParam(function_, 2);
-        if (kind == lir::ParameterKind::GridEnd) return LLVMGetParam(function_, 3);
+        const bool is_begin = kind == lir::ParameterKind::GridBegin;
+        if (is_begin || kind == lir::ParameterKind::GridEnd) {
+            const LLVMValueRef point = LLVMGetParam(function_, is_begin ? 2 : 3);
+            return i.type.dtype == DType::Int64 ? point : half(i, point);
+        }
+        if (i.op == Op::ParameterHigh) return half(i, parameter_at(i.bits, {DType::UInt64, 1}));
         LLVMValueRef& word = words_[i.bits];
-        if (word) return word;
-        LLVMValueRef at = Types::integer(types_.i64(), i.bits);
+        if (!word) word = parameter_at(i.bits, i.type);
+        return word;
+    }
+
+    /// Of 64 bits.
+    LLVMValueRef half(const Inst& i, LLVMValueRef word) {
+        if (i.op == Op::ParameterHigh) {
+            word = LLVMBuildLShr(entry_, word, Types::integer(types_.i64(), 32), "");
+        }
+        return LLVMBuildTrunc(entry_, word, types_.i32(), "");
+    }
+
+    LLVMValueRef parameter_at(std::uint64_t number, lir::Type type) {
+        LLVMValueRef at = Types::integer(types_.i64(), number);
         const LLVMValueRef address =
             LLVMBuildGEP2(entry_, types_.i64(), LLVMGetParam(function_, 0), &at, 1, "");
-        word = LLVMBuildLoad2(entry_, types_.in_memory(i.type), address, "");
-        if (i.type.dtype == DType::Bool) word = LLVMBuildTrunc(entry_, word, types_.i1(), "");
-        return word;
+        const LLVMValueRef word = LLVMBuildLoad2(entry_, types_.in_memory(type), address, "");
+        return type.dtype == DType::Bool ? LLVMBuildTrunc(entry_, word, types_.i1(), "") : word;
     }
 
     void block(lir::BlockId number) {
@@ -193,7 +208,7 @@ private:
 
     LLVMValueRef leaf(const Inst& i) {
         const LLVMTypeRef type = types_.value(i.type);
-        if (i.op == Op::Parameter) return parameter(i);
+        if (i.op == Op::Parameter || i.op == Op::ParameterHigh) return parameter(i);
         if (i.op == Op::Iota) {
             std::vector<LLVMValueRef> numbers;
             for (unsigned n = 0; n < i.type.lanes; ++n) {
@@ -463,7 +478,8 @@ private:
         buffers_[i.buffer] = LLVMBuildGEP2(b_, types_.i8(), LLVMGetParam(function_, 4), at, 1,
                                            f_.buffers[i.buffer].name.c_str());
         const std::uint64_t size = size_of(f_.buffers[i.buffer].dtype);
-        LLVMValueRef bytes = LLVMBuildMul(b_, value(i.a), Types::integer(types_.i64(), size), "");
+        const LLVMValueRef elements = LLVMBuildSExt(b_, value(i.a), types_.i64(), "");
+        LLVMValueRef bytes = LLVMBuildMul(b_, elements, Types::integer(types_.i64(), size), "");
         bytes = LLVMBuildAdd(b_, bytes, Types::integer(types_.i64(), kAlignment - 1), "");
         bytes = LLVMBuildAnd(b_, bytes, Types::integer(types_.i64(), ~(kAlignment - 1)), "");
         LLVMBuildStore(b_, LLVMBuildAdd(b_, begin, bytes, ""), used_);
@@ -499,15 +515,15 @@ private:
         const LLVMBasicBlockRef before = LLVMGetInsertBlock(b_);
         LLVMBuildBr(b_, head);
         LLVMPositionBuilderAtEnd(b_, head);
-        const LLVMValueRef variable = LLVMBuildPhi(b_, types_.i64(), "");
+        const LLVMTypeRef type = types_.value(i.type);
+        const LLVMValueRef variable = LLVMBuildPhi(b_, type, "");
         LLVMBuildCondBr(b_, LLVMBuildICmp(b_, LLVMIntSLT, variable, value(i.b), ""), body, after);
         LLVMPositionBuilderAtEnd(b_, body);
         LLVMBuildStore(b_, used, used_);
         // The body uses the variable under the id of the loop.
         values_[std::size_t(&i - f_.insts.data())] = variable;
         block(i.body);
-        const LLVMValueRef next =
-            LLVMBuildNSWAdd(b_, variable, Types::integer(types_.i64(), i.bits), "");
+        const LLVMValueRef next = LLVMBuildNSWAdd(b_, variable, Types::integer(type, i.bits), "");
         const LLVMBasicBlockRef last = LLVMGetInsertBlock(b_);
         LLVMBuildBr(b_, head);
         LLVMValueRef in[] = {value(i.a), next};
