@@ -33,8 +33,8 @@ struct DeviceDescription {
 
 /// What does a point of a grid: an invocation; a work-group, whose invocations are the lanes of the
 /// loops inside; what suits the device, which is the first for processors and the second for
-/// others.
-enum class PointsAre : std::uint8_t { Chosen, Invocations, Groups };
+/// others; an invocation, by code for a device that has integers of 32 bits only.
+enum class PointsAre : std::uint8_t { Chosen, Invocations, Groups, InvocationsOf32 };
 
 /// The code of one kernel on one device.
 class Pipelines {

@@ -17,15 +17,21 @@ namespace {
 using cpu_test::message_of;
 using cpu_test::same_numbers;
 
-/// Says aloud why nothing is tested where no driver is.
-class Vulkan : public testing::Test {
+/// Of each device; says aloud why nothing is tested where no driver is.
+class Vulkan : public testing::TestWithParam<std::size_t> {
 protected:
     void SetUp() override {
-        if (cpu_test::vulkan_devices().empty()) GTEST_SKIP() << "no device with Vulkan";
+        if (GetParam() >= cpu_test::vulkan_devices().size()) {
+            GTEST_SKIP() << "no device vulkan:" << GetParam();
+        }
     }
 
-    static const Device& device() { return cpu_test::vulkan_devices().front(); }
+    static const cpu_test::VulkanDevice& vulkan() { return cpu_test::vulkan_devices()[GetParam()]; }
+    static const Device& device() { return vulkan().device; }
+    static bool has_float64() { return !vulkan().is_swiftshader; }
 };
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Vulkan, testing::Values(std::size_t{0}, std::size_t{1}));
 
 std::string custom(const std::string& body) {
     return "compute(x) {\n@kernel custom\n" + body + "\n}";
@@ -44,7 +50,7 @@ TEST(VulkanDevices, AnAbsentOneSaysWhyAndWhatThereIs) {
     }
 }
 
-TEST_F(Vulkan, IsListedWithItsMemory) {
+TEST_P(Vulkan, IsListedWithItsMemory) {
     bool is_listed = false;
     for (const DeviceInfo& info : devices()) {
         if (info.id != device().id()) continue;
@@ -57,14 +63,14 @@ TEST_F(Vulkan, IsListedWithItsMemory) {
     EXPECT_FALSE(device().is_cpu());
 }
 
-TEST_F(Vulkan, RunsAKernelAndItsResultSaysSo) {
+TEST_P(Vulkan, RunsAKernelAndItsResultSaysSo) {
     const Tensor x = uniform({1003}, 1), y = uniform({1003}, 2);
     const Tensor result = example("02").on(device())(x, y);
     EXPECT_EQ(result.device(), device());
     EXPECT_TRUE(same_numbers(result, example("02").on(Device("interpreter"))(x, y)));
 }
 
-TEST_F(Vulkan, ReadsOperandsThatAreViews) {
+TEST_P(Vulkan, ReadsOperandsThatAreViews) {
     const Kernel kernel = example("03").on(device()).with(Numerics::Reproducible);
     const Tensor x = uniform({9, 34}, 1), scale = uniform({34}, 2);
     const Tensor expected = example("03").on(Device("interpreter"))(x, scale);
@@ -73,13 +79,13 @@ TEST_F(Vulkan, ReadsOperandsThatAreViews) {
     }
 }
 
-TEST_F(Vulkan, LeavesWhatAKernelDoesNotWriteAtZero) {
+TEST_P(Vulkan, LeavesWhatAKernelDoesNotWriteAtZero) {
     const Tensor x = uniform({40}, 1);
     const Kernel kernel(custom("for i in 0..n:\n  if i % 3 == 0: out[i] = x[i]"));
     EXPECT_TRUE(same_numbers(kernel.on(device())(x), kernel.on(Device("interpreter"))(x)));
 }
 
-TEST_F(Vulkan, KeepsNanAndSignsOfZeroBesideConstants) {
+TEST_P(Vulkan, KeepsNanAndSignsOfZeroBesideConstants) {
     const Tensor x = Tensor::from({4}, std::vector<float>{NAN, INFINITY, -0.0f, 2});
     for (const char* body :
          {"for i in 0..n: out[i] = x[i] * 0.0", "for i in 0..n: out[i] = x[i] * (1.0 - 1.0)",
@@ -87,6 +93,7 @@ TEST_F(Vulkan, KeepsNanAndSignsOfZeroBesideConstants) {
           "for i in 0..n:\n  var z = 0.0\n  out[i] = x[i] * z",
           "for i in 0..n:\n  var s = 0.0\n  s += x[i]\n  out[i] = s"}) {
         for (const DType dtype : {DType::Float32, DType::Float64, DType::Float16}) {
+            if (dtype == DType::Float64 && !has_float64()) continue;
             const Kernel kernel(custom(body));
             const Tensor operand = x.to(dtype);
             EXPECT_TRUE(same_numbers(kernel.on(device()).with(Numerics::Reproducible)(operand),
@@ -96,7 +103,16 @@ TEST_F(Vulkan, KeepsNanAndSignsOfZeroBesideConstants) {
     }
 }
 
-TEST_F(Vulkan, SharesOutScratchAmongMorePointsThanItIsFor) {
+TEST_P(Vulkan, RefusesFloat64WhereThereIsNone) {
+    if (has_float64()) GTEST_SKIP() << device().id() << " has float64";
+    const Kernel kernel(custom("for i in 0..n: out[i] = x[i] * 2.0"));
+    const std::vector<Tensor> operands = {uniform({4}, 1, -1, 1, DType::Float64)};
+    const std::string message = message_of(kernel.on(device()), operands);
+    EXPECT_NE(message.find("E0600"), std::string::npos) << message;
+    EXPECT_NE(message.find("float64"), std::string::npos) << message;
+}
+
+TEST_P(Vulkan, SharesOutScratchAmongMorePointsThanItIsFor) {
     // 32 KiB a point: more than 64 MiB together.
     const char* text =
         "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[8192]: float32\n"
@@ -110,12 +126,12 @@ TEST_F(Vulkan, SharesOutScratchAmongMorePointsThanItIsFor) {
     }
 }
 
-TEST_F(Vulkan, TakesTensorsWithoutElements) {
+TEST_P(Vulkan, TakesTensorsWithoutElements) {
     EXPECT_EQ(example("01").on(device())(Tensor({0})).shape(), (Shape{0}));
     EXPECT_EQ(example("04").on(device())(Tensor({0})).values()[0], 0);
 }
 
-TEST_F(Vulkan, ReportsAFailureAsTheInterpreterDoes) {
+TEST_P(Vulkan, ReportsAFailureAsTheInterpreterDoes) {
     const Kernel kernel("compute(x, at) {\n@kernel custom\nfor i in 0..n: out[i] = x[at[i]]\n}");
     std::vector<std::int64_t> at(40, 3);
     at[25] = 20;
@@ -125,7 +141,7 @@ TEST_F(Vulkan, ReportsAFailureAsTheInterpreterDoes) {
     EXPECT_EQ(message_of(kernel.on(device()), operands), expected);
 }
 
-TEST_F(Vulkan, RefusesAPointOfMoreIterationsThanTheDriverRunsOrRunsThemAll) {
+TEST_P(Vulkan, RefusesAPointOfMoreIterationsThanTheDriverRunsOrRunsThemAll) {
     const Tensor x = uniform({300}, 1);
     const Kernel kernel(
         custom("for b in 0..1:\n  var s = 0.0\n  for i in 0..n, j in 0..n: s += x[i] * x[j]\n"
@@ -140,14 +156,14 @@ TEST_F(Vulkan, RefusesAPointOfMoreIterationsThanTheDriverRunsOrRunsThemAll) {
     EXPECT_NEAR(kernel.on(device())(x).values()[0], expected, 90000 * 4 * 6e-8 * 100);
 }
 
-TEST_F(Vulkan, IsChosenByAText) {
+TEST_P(Vulkan, IsChosenByAText) {
     const Tensor x = uniform({17}, 1);
     const Kernel kernel("compute(x) @device(\"" + device().id() +
                         "\") {\n@kernel elementwise\nfor i in 0..len: out[i] = x[i] + 1.0\n}");
     EXPECT_EQ(kernel(x).device(), device());
 }
 
-TEST_F(Vulkan, PartsOfAReductionRunBesideTheCpu) {
+TEST_P(Vulkan, PartsOfAReductionRunBesideTheCpu) {
     if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
     const Tensor x = uniform({5000}, 1);
     const Kernel both("compute(x) @device([\"cpu:0\", \"" + device().id() +
@@ -158,7 +174,7 @@ TEST_F(Vulkan, PartsOfAReductionRunBesideTheCpu) {
 }
 
 /// On ragged and on whole vectors.
-TEST_F(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
+TEST_P(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
     using cpu_test::Case;
     const std::vector<Case> cases = {
         Case(example_text("01"), {uniform({100}, 1)}),
@@ -179,6 +195,7 @@ TEST_F(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
              {uniform({1, 2, 5, 66}, 1), uniform({5, 33}, 2), uniform({5, 33}, 3)}),
     };
     for (std::size_t n = 0; n < cases.size(); ++n) {
+        if (cases[n].has_float64() && !has_float64()) continue;
         SCOPED_TRACE(n);
         const auto got =
             cases[n].on_vulkan(device(), Numerics::Reproducible, vulkan::PointsAre::Groups);
@@ -193,7 +210,7 @@ TEST_F(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
 }
 
 /// Lanes read what others wrote: in a loop behind the writes, and at once.
-TEST_F(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
+TEST_P(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
     const std::string begin =
         "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[64]: float32\n"
         "  for i in 0..64: t[i] = exp(x[b, i])\n  barrier()\n";
@@ -206,7 +223,7 @@ TEST_F(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
     }
 }
 
-TEST_F(Vulkan, FailsAsOneWhereAPointIsAGroup) {
+TEST_P(Vulkan, FailsAsOneWhereAPointIsAGroup) {
     const char* text = "compute(x, at) {\n@kernel custom\nfor i in 0..n: out[i] = x[at[i]]\n}";
     std::vector<std::int64_t> at(40, 3);
     const auto run = [&] {
@@ -218,7 +235,7 @@ TEST_F(Vulkan, FailsAsOneWhereAPointIsAGroup) {
     EXPECT_FALSE(run().has_value());
 }
 
-TEST_F(Vulkan, LaunchesOfManySizesKeepNoMemory) {
+TEST_P(Vulkan, LaunchesOfManySizesKeepNoMemory) {
     if (kSanitized) GTEST_SKIP() << "sanitizers keep what was freed";
     const Kernel kernel = example("01").on(device());
     const auto resident = [] {

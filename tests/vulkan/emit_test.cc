@@ -24,7 +24,7 @@ constexpr schedule::Target kTarget{.lanes = 16, .has_fma = false, .registers = 8
 std::vector<std::vector<std::uint32_t>> modules(const Case& c) {
     std::vector<std::vector<std::uint32_t>> all;
     const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kTarget);
-    for (const schedule::Stage& stage : plan.stages) all.push_back(emit(stage.function, {}));
+    for (const schedule::Stage& stage : plan.stages) all.push_back(emit(stage.function, {}, {}));
     return all;
 }
 

@@ -22,7 +22,7 @@ const Feature kFeatures[] = {
     {"vulkanMemoryModel", spv::Capability::VulkanMemoryModel,
      [](Abilities& a) -> VkBool32& { return a.v12.vulkanMemoryModel; }, true},
     {"shaderInt64", spv::Capability::Int64,
-     [](Abilities& a) -> VkBool32& { return a.core.shaderInt64; }, true},
+     [](Abilities& a) -> VkBool32& { return a.core.shaderInt64; }, false},
     {"shaderInt16", spv::Capability::Int16,
      [](Abilities& a) -> VkBool32& { return a.core.shaderInt16; }, false},
     {"shaderInt8", spv::Capability::Int8,
@@ -66,6 +66,11 @@ Abilities::Abilities(VkPhysicalDevice device) {
     has_all.v12 = all12;
     for (const Feature& feature : kFeatures) feature.flag(*this) = flag(has_all, feature);
 
+    integers = {.has_8 = bool(v12.shaderInt8),
+                .has_16 = bool(core.shaderInt16),
+                .has_64 = bool(core.shaderInt64),
+                .loads_8 = bool(v12.storageBuffer8BitAccess),
+                .loads_16 = bool(v11.storageBuffer16BitAccess)};
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
     const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;

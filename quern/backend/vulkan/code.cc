@@ -22,6 +22,7 @@ std::uint32_t Code::bits(DType dtype) {
 Id Code::type(DType dtype) {
     if (dtype == DType::Bool) return m_.boolean();
     if (dtype == DType::Float32) return m_.real(32);
+    if (is_widened(dtype)) return m_.integer(32);
     switch (bits(dtype)) {
         case 8:
             m_.capability(spv::Capability::Int8);
@@ -37,6 +38,43 @@ Id Code::type(DType dtype) {
             break;
     }
     return dtype == DType::Float64 ? m_.real(64) : m_.integer(bits(dtype));
+}
+
+bool Code::is_widened(DType dtype) const {
+    return (bits(dtype) == 8 && !integers_.has_8) || (bits(dtype) == 16 && !integers_.has_16);
+}
+
+bool Code::is_loaded(DType dtype) const {
+    const std::size_t bytes = size_of(dtype);
+    return bytes >= 4 || (bytes == 2 ? integers_.loads_16 && integers_.has_16
+                                     : integers_.loads_8 && integers_.has_8);
+}
+
+Id Code::constant(DType dtype, std::uint64_t value) {
+    if (!is_widened(dtype)) return m_.constant(type(dtype), bits(dtype), value);
+    const std::uint32_t unused = 64 - bits(dtype);
+    const std::uint64_t top = value << unused;
+    const std::uint64_t all = is_signed_integer(dtype)
+                                  ? static_cast<std::uint64_t>(std::int64_t(top) >> unused)
+                                  : top >> unused;
+    return m_.constant(type(dtype), 32, all & 0xffffffffu);
+}
+
+Id Code::fit(DType dtype, Id a) {
+    if (!is_widened(dtype)) return a;
+    const Id whole = type(dtype);
+    if (!is_signed_integer(dtype)) {
+        return m_.op(Op::OpBitwiseAnd, whole, {a, u32((1u << bits(dtype)) - 1)});
+    }
+    const Id unused = u32(32 - bits(dtype));
+    const Id top = m_.op(Op::OpShiftLeftLogical, whole, {a, unused});
+    return m_.op(Op::OpShiftRightArithmetic, whole, {top, unused});
+}
+
+Id Code::resized(DType from, DType to, Id a) {
+    const auto width = [&](DType d) { return is_widened(d) ? 32 : bits(d); };
+    if (width(from) == width(to)) return from == to ? a : fit(to, a);
+    return unary(is_signed_integer(from) ? Op::OpSConvert : Op::OpUConvert, to, a);
 }
 
 Id Code::memory_type(DType dtype) {
@@ -74,11 +112,12 @@ Id Code::cast(Id value, DType from, DType to) {
         return test(is_floating(from) ? Op::OpFUnordNotEqual : Op::OpINotEqual, value,
                     constant(from, 0));
     }
-    if (!is_floating(from) && !is_floating(to)) return integer_cast(value, from, to);
+    if (!is_floating(from) && !is_floating(to)) return resized(from, to, value);
     if (!is_floating(from)) {
         const Op convert = is_signed_integer(from) ? Op::OpConvertSToF : Op::OpConvertUToF;
         if (!is_narrow(to)) return unary(convert, to, value);
-        if (size_of(from) == 8) value = sticky_integer(value, is_signed_integer(from));
+        if (size_of(from) >= 4) value = sticky_integer(value, from);
+        if (size_of(from) <= 4) return from_float32(unary(convert, DType::Float32, value), to);
         return from_float32(sticky_float(unary(convert, DType::Float64, value)), to);
     }
     if (!is_floating(to)) {
@@ -93,15 +132,10 @@ Id Code::cast(Id value, DType from, DType to) {
                                 : from_float32(sticky_float(value), to);
 }
 
-Id Code::integer_cast(Id value, DType from, DType to) {
-    if (size_of(from) == size_of(to)) return value;
-    return unary(is_signed_integer(from) ? Op::OpSConvert : Op::OpUConvert, to, value);
-}
-
 Id Code::to_float32(Id value, DType from) {
     if (from == DType::Float32) return value;
     if (from == DType::Float16) return half_to_float(value);
-    const Id wide = unary(Op::OpUConvert, DType::UInt32, value);
+    const Id wide = resized(DType::UInt16, DType::UInt32, value);
     return bitcast(DType::Float32, word(Op::OpShiftLeftLogical, wide, u32(16)));
 }
 
@@ -112,7 +146,7 @@ Id Code::from_float32(Id value, DType to) {
 
 /// Normal numbers move to the other exponent; denormal ones are integers times 2^-24.
 Id Code::half_to_float(Id value) {
-    const Id all = unary(Op::OpUConvert, DType::UInt32, value);
+    const Id all = resized(DType::UInt16, DType::UInt32, value);
     const Id sign = word(Op::OpShiftLeftLogical, word(Op::OpBitwiseAnd, all, u32(0x8000)), u32(16));
     const Id rest = word(Op::OpBitwiseAnd, all, u32(0x7fff));
     const Id moved = word(Op::OpShiftLeftLogical, rest, u32(13));
@@ -149,7 +183,7 @@ Id Code::float_to_half(Id value) {
         word(Op::OpBitwiseAnd, word(Op::OpShiftRightLogical, rest, u32(13)), u32(0x3ff));
     const Id nan = word(Op::OpBitwiseOr, payload, u32(0x7e00));
     result = select(DType::UInt32, test(Op::OpUGreaterThan, rest, u32(0x7f800000)), nan, result);
-    return unary(Op::OpUConvert, DType::UInt16, word(Op::OpBitwiseOr, result, sign));
+    return resized(DType::UInt32, DType::UInt16, word(Op::OpBitwiseOr, result, sign));
 }
 
 Id Code::float_to_bfloat(Id value) {
@@ -161,21 +195,23 @@ Id Code::float_to_bfloat(Id value) {
     const Id rest = word(Op::OpBitwiseAnd, all, u32(0x7fffffff));
     const Id is_nan = test(Op::OpUGreaterThan, rest, u32(0x7f800000));
     const Id nan = word(Op::OpBitwiseOr, high, u32(0x40));
-    return unary(Op::OpUConvert, DType::UInt16, select(DType::UInt32, is_nan, nan, rounded));
+    return resized(DType::UInt32, DType::UInt16, select(DType::UInt32, is_nan, nan, rounded));
 }
 
-/// A 64-bit integer that is a double, and rounds to a 16-bit float as the given one does: from 2^53
-/// on, where 16-bit floats are farther apart than 2^45, what 12 bits say is only whether they are
-/// 0.
-Id Code::sticky_integer(Id value, bool is_signed) {
-    constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
-    const DType dtype = DType::UInt64;
-    const Id shifted = is_signed ? binary(Op::OpIAdd, dtype, value, u64(kExact)) : value;
-    const Id is_exact = test(Op::OpULessThanEqual, shifted, u64(is_signed ? 2 * kExact : kExact));
-    const Id low = binary(Op::OpBitwiseAnd, dtype, value, u64(0xfff));
-    const Id high = binary(Op::OpBitwiseAnd, dtype, value, u64(~std::uint64_t{0xfff}));
-    const Id between = binary(Op::OpBitwiseOr, dtype, high, u64(0x800));
-    const Id sticky = select(dtype, test(Op::OpIEqual, low, u64(0)), high, between);
+/// An integer that is a float of its size, and rounds to a 16-bit float as the given one does: from
+/// where floats have gaps, what 12 bits say is only whether they are 0. 16-bit floats are farther
+/// apart there.
+Id Code::sticky_integer(Id value, DType from) {
+    const bool is_signed = is_signed_integer(from);
+    const DType dtype = size_of(from) == 8 ? DType::UInt64 : DType::UInt32;
+    const std::uint64_t exact = std::uint64_t{1} << (size_of(from) == 8 ? 53 : 24);
+    const auto number = [&](std::uint64_t n) { return constant(dtype, n); };
+    const Id shifted = is_signed ? binary(Op::OpIAdd, dtype, value, number(exact)) : value;
+    const Id is_exact = test(Op::OpULessThanEqual, shifted, number(is_signed ? 2 * exact : exact));
+    const Id low = binary(Op::OpBitwiseAnd, dtype, value, number(0xfff));
+    const Id high = binary(Op::OpBitwiseAnd, dtype, value, number(~std::uint64_t{0xfff}));
+    const Id between = binary(Op::OpBitwiseOr, dtype, high, number(0x800));
+    const Id sticky = select(dtype, test(Op::OpIEqual, low, number(0)), high, between);
     return select(dtype, is_exact, value, sticky);
 }
 
@@ -213,7 +249,7 @@ Id Code::saturate(Id value, DType from, DType to) {
     // No device must convert to integers narrower than 32 bits.
     const DType wide = width >= 32 ? to : is_signed ? DType::Int32 : DType::UInt32;
     Id result = unary(is_signed ? Op::OpConvertFToS : Op::OpConvertFToU, wide, inside);
-    if (wide != to) result = integer_cast(result, wide, to);
+    if (wide != to) result = resized(wide, to, result);
     result = select(to, too_high, constant(to, most), result);
     return select(to, too_low, constant(to, is_signed ? most + 1 : 0), result);
 }

@@ -1,15 +1,17 @@
 #pragma once
 
+#include "quern/backend/vulkan/emit.h"
 #include "quern/backend/vulkan/module.h"
 #include "quern/lir/lir.h"
 
 namespace quern::vulkan {
 
 /// Instructions on scalars of dtypes. A bool is a bool as a value and 8 bits in memory; floats of
-/// 16 bits are integers, since no device must have them.
+/// 16 bits are integers, since no device must have them. Integers of 8 and 16 bits that the device
+/// lacks are 32 bits, extended as their sign says.
 class Code {
 public:
-    explicit Code(Module& module) : m_(module) {}
+    Code(Module& module, const Integers& integers) : m_(module), integers_(integers) {}
 
     Module& module() { return m_; }
 
@@ -18,15 +20,24 @@ public:
     Id memory_type(DType dtype);
     static std::uint32_t bits(DType dtype);
 
-    Id constant(DType dtype, std::uint64_t value) {
-        return m_.constant(type(dtype), bits(dtype), value);
-    }
+    /// Whether memory has elements of the dtype's size.
+    bool is_loaded(DType dtype) const;
+
+    Id constant(DType dtype, std::uint64_t value);
     Id u32(std::uint32_t value) { return constant(DType::UInt32, value); }
     Id u64(std::uint64_t value) { return constant(DType::UInt64, value); }
     Id real(DType dtype, double value);
 
-    Id unary(spv::Op op, DType dtype, Id a) { return m_.op(op, type(dtype), {a}); }
-    Id binary(spv::Op op, DType dtype, Id a, Id b) { return m_.op(op, type(dtype), {a, b}); }
+    Id unary(spv::Op op, DType dtype, Id a) { return fit(dtype, m_.op(op, type(dtype), {a})); }
+    Id binary(spv::Op op, DType dtype, Id a, Id b) {
+        return fit(dtype, m_.op(op, type(dtype), {a, b}));
+    }
+
+    /// An integer of some width in another; the upper bits of a narrower result go.
+    Id resized(DType from, DType to, Id a);
+
+    /// What is left of 32 bits in the dtype, extended again.
+    Id fit(DType dtype, Id a);
     Id test(spv::Op op, Id a, Id b) { return m_.op(op, m_.boolean(), {a, b}); }
     Id both(Id a, Id b) { return test(spv::Op::OpLogicalAnd, a, b); }
     Id either(Id a, Id b) { return test(spv::Op::OpLogicalOr, a, b); }
@@ -35,6 +46,7 @@ public:
         return m_.op(spv::Op::OpSelect, type(dtype), {condition, a, b});
     }
     Id bitcast(DType to, Id a) { return m_.op(spv::Op::OpBitcast, type(to), {a}); }
+
     /// Of GLSL.std.450.
     Id function(std::uint32_t number, DType dtype, Id a);
 
@@ -52,12 +64,15 @@ private:
     Id float_to_half(Id value);
     Id float_to_bfloat(Id value);
     Id sticky_float(Id value);
-    Id sticky_integer(Id value, bool is_signed);
+    Id sticky_integer(Id value, DType dtype);
     Id saturate(Id value, DType from, DType to);
-    Id integer_cast(Id value, DType from, DType to);
+
+    /// Whether values of the dtype are 32 bits though it has fewer.
+    bool is_widened(DType dtype) const;
     Id word(spv::Op op, Id a, Id b) { return binary(op, DType::UInt32, a, b); }
 
     Module& m_;
+    Integers integers_;
 };
 
 }  // namespace quern::vulkan

@@ -316,6 +316,18 @@ void GpuDevice::submit_and_wait() {
     is_pending_ = false;
 }
 
+namespace {
+
+/// As lir::without_int64 and emit want it; what is larger, the interpreter runs.
+bool is_addressed_by_32_bits(std::span<const Range> operands, Range output,
+                             const ReadyLaunch& launch) {
+    const auto fits = [](std::uint64_t bytes) { return bytes < std::uint64_t{1} << 31; };
+    return std::ranges::all_of(operands, [&](const Range& r) { return fits(r.bytes); }) &&
+           fits(output.bytes) && std::ranges::all_of(launch.shared, fits) && fits(launch.local);
+}
+
+}  // namespace
+
 Outcome GpuDevice::run(std::span<const Stage> stages, const KernelImage& image,
                        const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                        bool keeps_output) {
@@ -323,6 +335,10 @@ Outcome GpuDevice::run(std::span<const Stage> stages, const KernelImage& image,
     Outcome outcome;
     if (is_lost_) {
         outcome.error = "the device is lost";
+        return outcome;
+    }
+    if (!abilities_.integers.has_64 && !is_addressed_by_32_bits(operands, output, launch)) {
+        outcome.has_failed = true;
         return outcome;
     }
     Blocks blocks(*this);

@@ -36,6 +36,7 @@ struct Abilities {
 
     VkPhysicalDeviceProperties properties{};
     FloatControls controls;
+    Integers integers;
 
     /// What to switch on: those of them that the device has.
     VkPhysicalDeviceFeatures core{};

@@ -8,6 +8,7 @@
 
 #include "quern/backend/vulkan/code.h"
 #include "quern/backend/vulkan/hazards.h"
+#include "quern/backend/vulkan/memory.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 
@@ -30,12 +31,14 @@ std::uint32_t lanes_of(const lir::Function& function) {
 
 class Emitter {
 public:
-    Emitter(const lir::Function& function, const FloatControls& controls)
+    Emitter(const lir::Function& function, const FloatControls& controls, const Integers& integers)
         : f_(function),
           controls_(controls),
+          integers_(integers),
           lanes_(lanes_of(function)),
           hazards_(function),
-          code_(m_),
+          code_(m_, integers),
+          memory_(code_, integers),
           values_(f_.insts.size(), 0),
           buffers_(f_.buffers.size(), 0) {}
 
@@ -63,7 +66,7 @@ public:
 
 private:
     void declare() {
-        const Id word = code_.type(DType::UInt64);
+        const Id word = memory_.word_type();
         const Id pushed = m_.structure({word, word, word, word, word, word, word, word});
         m_.decorate(pushed, spv::Decoration::Block);
         for (std::uint32_t i = 0; i < sizeof(Push) / 8; ++i) {
@@ -109,9 +112,9 @@ private:
     }
 
     Id pushed(std::size_t offset) {
-        const Id to = m_.pointer(spv::StorageClass::PushConstant, code_.type(DType::UInt64));
+        const Id to = m_.pointer(spv::StorageClass::PushConstant, memory_.word_type());
         const Id at = m_.op(Op::OpAccessChain, to, {push_, code_.u32(std::uint32_t(offset / 8))});
-        return m_.op(Op::OpLoad, code_.type(DType::UInt64), {at});
+        return m_.op(Op::OpLoad, memory_.word_type(), {at});
     }
 
     /// What is the same for the whole function, and invocations beyond the last point end.
@@ -122,23 +125,27 @@ private:
             return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {all, 0});
         };
         if (is_group()) lane_ = first(invocation_);
-        const Id number =
-            code_.unary(Op::OpUConvert, DType::UInt64, first(is_group() ? group_ : invocation_));
-        point_ = word(Op::OpIAdd, pushed(offsetof(Push, begin)), number);
-        const Id is_beyond =
-            code_.test(Op::OpUGreaterThanEqual, point_, pushed(offsetof(Push, end)));
+        const Id number = first(is_group() ? group_ : invocation_);
+        point_ = memory_.moved(pushed(offsetof(Push, begin)), number);
         when(
-            is_beyond, [&] { m_.statement(Op::OpReturn, {}); }, true);
+            memory_.is_at_least(point_, pushed(offsetof(Push, end))),
+            [&] { m_.statement(Op::OpReturn, {}); }, true);
         words_ = pushed(offsetof(Push, words));
-        zero_ = pushed(offsetof(Push, zero));
+        zero_ = memory_.low_of(pushed(offsetof(Push, zero)));
         const Id table = pushed(offsetof(Push, buffers));
         for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
             if (f_.buffers[i].space != lir::Space::Global) continue;
-            buffers_[i] = load(DType::UInt64, word(Op::OpIAdd, table, code_.u64(i * 8)));
+            buffers_[i] = memory_.load_word(memory_.moved(table, code_.u32(std::uint32_t(i * 8))));
         }
-        used_ = m_.variable(code_.type(DType::UInt64));
-        const Id own = word(Op::OpIMul, number, pushed(offsetof(Push, scratch_bytes)));
-        m_.statement(Op::OpStore, {used_, word(Op::OpIAdd, pushed(offsetof(Push, scratch)), own)});
+        used_ = m_.variable(memory_.word_type());
+        m_.statement(Op::OpStore, {used_, own_scratch(number)});
+    }
+
+    Id own_scratch(Id number) {
+        const Id begin = pushed(offsetof(Push, scratch));
+        const Id bytes = memory_.times(number, pushed(offsetof(Push, scratch_bytes)));
+        return integers_.has_64 ? code_.binary(Op::OpIAdd, DType::UInt64, begin, bytes)
+                                : memory_.moved(begin, bytes);
     }
 
     void block(lir::BlockId number) {
@@ -150,18 +157,19 @@ private:
 
     Id value(ValueId id) const { return values_[std::uint32_t(id)]; }
     DType dtype(ValueId id) const { return f_[id].type.dtype; }
-    Id word(Op op, Id a, Id b) { return code_.binary(op, DType::UInt64, a, b); }
 
     Id emit(const Inst& i, ValueId id) {
         QUERN_CHECK(i.type.lanes == 1 || i.type.lanes == lanes_, "vectors of one length");
         switch (lir::class_of(i.op)) {
             case OpClass::Leaf:
-                if (i.op == lir::Op::Parameter) return parameter(i);
+                if (i.op == lir::Op::Parameter || i.op == lir::Op::ParameterHigh) {
+                    return parameter(i);
+                }
                 if (i.op == lir::Op::Constant) {
                     return hidden(i.type.dtype, code_.constant(i.type.dtype, i.bits));
                 }
                 if (!is_group()) return code_.constant(i.type.dtype, 0);
-                return code_.unary(Op::OpUConvert, i.type.dtype, lane_);
+                return code_.resized(DType::UInt32, i.type.dtype, lane_);
             case OpClass::Unary:
                 return unary(i);
             case OpClass::Binary:
@@ -189,9 +197,15 @@ private:
 
     Id parameter(const Inst& i) {
         const lir::ParameterKind kind = f_.parameters[i.bits].kind;
-        if (kind == lir::ParameterKind::GridBegin) return point_;
-        if (kind == lir::ParameterKind::GridEnd) return word(Op::OpIAdd, point_, code_.u64(1));
-        return load(i.type.dtype, word(Op::OpIAdd, words_, code_.u64(i.bits * 8)));
+        const bool is_high = i.op == lir::Op::ParameterHigh;
+        if (kind == lir::ParameterKind::GridBegin || kind == lir::ParameterKind::GridEnd) {
+            const bool is_begin = kind == lir::ParameterKind::GridBegin;
+            const Id point = is_begin ? point_ : memory_.moved(point_, code_.u32(1));
+            if (is_high) return memory_.high_of(point);
+            return i.type.dtype == DType::Int32 ? memory_.low_of(point) : point;
+        }
+        const std::uint64_t at = i.bits * 8 + (is_high ? 4 : 0);
+        return memory_.load(i.type.dtype, memory_.moved(words_, code_.u32(std::uint32_t(at))));
     }
 
     Id unary(const Inst& i) {
@@ -229,7 +243,7 @@ private:
         const DType bits = size_of(d) == 8   ? DType::UInt64
                            : size_of(d) == 4 ? DType::UInt32
                                              : DType::UInt16;
-        const Id zero = code_.cast(zero_, DType::UInt64, bits);
+        const Id zero = code_.cast(zero_, DType::UInt32, bits);
         const bool is_integer = size_of(d) == 2;
         const Id as_bits = is_integer ? value : code_.bitcast(bits, value);
         const Id unknown = code_.binary(Op::OpBitwiseOr, bits, as_bits, zero);
@@ -333,38 +347,10 @@ private:
             return is_known && !is_floating(from) ? hidden(to, cast) : cast;
         }
         const bool is_same = code_.type(from) == code_.type(to);
-        return is_same ? value(i.a) : code_.bitcast(to, value(i.a));
+        return is_same ? code_.fit(to, value(i.a)) : code_.bitcast(to, value(i.a));
     }
 
     // Memory
-
-    Id pointer(DType d, Id address) {
-        const auto storage = spv::StorageClass::PhysicalStorageBuffer;
-        return m_.op(Op::OpConvertUToPtr, m_.pointer(storage, code_.memory_type(d)), {address});
-    }
-
-    std::uint32_t aligned(DType d) const { return std::uint32_t(size_of(d)); }
-
-    /// `is_written`: what other lanes write is to be seen.
-    static std::uint32_t access_of(bool is_written) {
-        const auto aligned = std::uint32_t(spv::MemoryAccessMask::Aligned);
-        const auto seen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
-        return is_written ? aligned | seen : aligned;
-    }
-
-    Id load(DType d, Id address, bool is_written = false) {
-        const std::uint32_t access = access_of(is_written);
-        const Id loaded =
-            m_.op(Op::OpLoad, code_.memory_type(d), {pointer(d, address), access, aligned(d)});
-        if (d != DType::Bool) return loaded;
-        return code_.test(Op::OpINotEqual, loaded, code_.constant(DType::UInt8, 0));
-    }
-
-    void store(DType d, Id address, Id stored) {
-        const std::uint32_t access = access_of(true);
-        if (d == DType::Bool) stored = code_.cast(stored, d, DType::UInt8);
-        m_.statement(Op::OpStore, {pointer(d, address), stored, access, aligned(d)});
-    }
 
     Id memory(const Inst& i, ValueId id) {
         if (i.op == lir::Op::Prefetch) return 0;
@@ -374,11 +360,10 @@ private:
         Id offset = value(i.a);
         const bool is_spread = i.op == lir::Op::Gather || i.op == lir::Op::Scatter;
         if (i.type.lanes > 1 && !is_spread) {
-            offset = code_.binary(Op::OpIAdd, DType::Int64, offset,
-                                  code_.unary(Op::OpUConvert, DType::Int64, lane_));
+            offset = code_.binary(Op::OpIAdd, dtype(i.a), offset,
+                                  code_.resized(DType::UInt32, dtype(i.a), lane_));
         }
-        const Id bytes = word(Op::OpIMul, offset, code_.u64(size_of(d)));
-        const Id address = word(Op::OpIAdd, buffers_[i.buffer], bytes);
+        const Id address = memory_.element(buffers_[i.buffer], offset, dtype(i.a), size_of(d));
         const bool is_store = i.op == lir::Op::Store || i.op == lir::Op::Scatter;
         Id condition = lir::exists(i.c) ? value(i.c) : 0;
         if (is_store) {
@@ -387,16 +372,16 @@ private:
                 const Id is_first = code_.test(Op::OpIEqual, lane_, code_.u32(0));
                 condition = condition ? code_.both(condition, is_first) : is_first;
             }
-            const auto there = [&] { store(d, address, value(i.b)); };
+            const auto there = [&] { memory_.store(d, address, value(i.b)); };
             condition ? when(condition, there) : there();
             return 0;
         }
         const bool is_written = hazards_.is_written(i.buffer);
-        if (!condition) return load(d, address, is_written);
+        if (!condition) return memory_.load(d, address, is_written);
         Id loaded = 0, there = 0;
         const Id zero = code_.constant(d, 0), before = m_.block();
         when(condition, [&] {
-            loaded = load(d, address, is_written);
+            loaded = memory_.load(d, address, is_written);
             there = m_.block();
         });
         return m_.op(Op::OpPhi, code_.type(d), {loaded, there, zero, before});
@@ -489,14 +474,18 @@ private:
     Id alloc(const Inst& i) {
         const DType d = f_.buffers[i.buffer].dtype;
         buffers_[i.buffer] = used();
-        Id bytes = word(Op::OpIMul, value(i.a), code_.u64(size_of(d)));
-        bytes = word(Op::OpIAdd, bytes, code_.u64(kAlignment - 1));
-        bytes = word(Op::OpBitwiseAnd, bytes, code_.u64(~(kAlignment - 1)));
-        m_.statement(Op::OpStore, {used_, word(Op::OpIAdd, buffers_[i.buffer], bytes)});
+        const auto number = [&](Op op, Id a, std::uint64_t b) {
+            return code_.binary(op, dtype(i.a), a, code_.constant(dtype(i.a), b));
+        };
+        Id bytes = number(Op::OpIMul, value(i.a), size_of(d));
+        bytes = number(Op::OpIAdd, bytes, kAlignment - 1);
+        bytes = number(Op::OpBitwiseAnd, bytes, ~(kAlignment - 1));
+        m_.statement(Op::OpStore,
+                     {used_, memory_.element(buffers_[i.buffer], bytes, dtype(i.a), 1)});
         return 0;
     }
 
-    Id used() { return m_.op(Op::OpLoad, code_.type(DType::UInt64), {used_}); }
+    Id used() { return m_.op(Op::OpLoad, memory_.word_type(), {used_}); }
 
     Id reg(const Inst& i) {
         if (i.op == lir::Op::Get) return m_.op(Op::OpLoad, code_.type(i.type.dtype), {value(i.a)});
@@ -541,8 +530,8 @@ private:
 
     void fail_if(Id condition, std::uint32_t why) {
         const auto leave = [&] {
-            const Id at = word(Op::OpIAdd, pushed(offsetof(Push, failed)), code_.u64(why));
-            store(DType::UInt32, at, code_.u32(1));
+            const Id at = memory_.moved(pushed(offsetof(Push, failed)), code_.u32(why));
+            memory_.store(DType::UInt32, at, code_.u32(1));
             m_.statement(Op::OpReturn, {});
         };
         when(condition, leave, true);
@@ -579,7 +568,7 @@ private:
     Id loop(const Inst& i, ValueId id) {
         if (is_group() && hazards_.before_loop(i.body)) meet();
         const Hazards::State before = hazards_.now();
-        const Id type = code_.type(DType::Int64);
+        const Id type = code_.type(i.type.dtype);
         const Id counter = m_.variable(type);
         const Id start = used();
         m_.statement(Op::OpStore, {counter, value(i.a)});
@@ -600,9 +589,9 @@ private:
         block(i.body);
         m_.statement(Op::OpBranch, {next});
         m_.label(next);
-        const Id step = code_.constant(DType::Int64, i.bits);
+        const Id step = code_.constant(i.type.dtype, i.bits);
         m_.statement(Op::OpStore,
-                     {counter, code_.binary(Op::OpIAdd, DType::Int64, variable, step)});
+                     {counter, code_.binary(Op::OpIAdd, i.type.dtype, variable, step)});
         m_.statement(Op::OpBranch, {head});
         m_.label(after);
         join(before);
@@ -638,10 +627,12 @@ private:
 
     const lir::Function& f_;
     FloatControls controls_;
+    Integers integers_;
     std::uint32_t lanes_;
     Hazards hazards_;
     Module m_;
     Code code_;
+    Memory memory_;
     std::vector<Id> values_;
 
     /// The address of each.
@@ -665,8 +656,9 @@ std::uint32_t points_of_group(const lir::Function& function) {
     return lanes_of(function) > 1 ? 1 : kGroup;
 }
 
-std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls) {
-    return Emitter(function, controls).run();
+std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
+                                const Integers& integers) {
+    return Emitter(function, controls, integers).run();
 }
 
 }  // namespace quern::vulkan

@@ -18,6 +18,13 @@ struct FloatControls {
     bool folds_wrongly = false;
 };
 
+/// The integers that a device computes with, and those that it loads and stores; 32 bits it always
+/// has.
+struct Integers {
+    bool has_8 = true, has_16 = true, has_64 = true;
+    bool loads_8 = true, loads_16 = true;
+};
+
 /// Invocations of a work-group of which each does a point.
 inline constexpr std::uint32_t kGroup = 64;
 
@@ -52,8 +59,11 @@ std::uint32_t points_of_group(const lir::Function& function);
 
 /// A function of LIR as a SPIR-V module with the entry point "main". If it has vectors, a
 /// work-group does a point and each invocation a lane; what is the same for all lanes each
-/// computes, and one stores. Else an invocation does a point. Needs Vulkan 1.2 with
-/// bufferDeviceAddress, shaderInt64 and vulkanMemoryModel, and whatever else its capabilities say.
-std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls);
+/// computes, and one stores. Else an invocation does a point. Integers of 8 and 16 bits that the
+/// device lacks are kept in 32 bits; the function has none of 64 if the device has none
+/// (lir/without_int64.h), and buffers are below 2^31 bytes. Needs Vulkan 1.2 with
+/// bufferDeviceAddress and vulkanMemoryModel, and whatever else its capabilities say.
+std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
+                                const Integers& integers);
 
 }  // namespace quern::vulkan

@@ -97,17 +97,21 @@ public:
                 abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
             points = is_processor ? PointsAre::Invocations : PointsAre::Groups;
         }
-        const schedule::Target& target = points == PointsAre::Groups ? kGroups : kInvocations;
+        schedule::Target target = points == PointsAre::Groups ? kGroups : kInvocations;
+        const Integers integers = points == PointsAre::InvocationsOf32
+                                      ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
+                                      : abilities.integers;
+        target.has_int64 = integers.has_64;
         Compiled result;
         try {
-            result.refusal = schedule::legal(kernel);
+            result.refusal = schedule::legal(kernel, target);
             if (!result.refusal.empty()) return result;
             const schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
             result.image = image_of(plan, {});
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
             for (const schedule::Stage& stage : plan.stages) {
-                const auto words = emit(stage.function, abilities.controls);
+                const auto words = emit(stage.function, abilities.controls, integers);
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {
                     result.refusal = "a kernel that needs " + lacks;
