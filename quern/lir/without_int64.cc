@@ -608,7 +608,9 @@ private:
             b_.end_if();
         } else if (i.op == Op::For) {
             const Value begin = bound(value(i.a)), end = bound(value(i.b));
-            const ValueId variable = b_.begin_for(begin.low, end.low, i.bits);
+            const auto most = static_cast<std::uint64_t>(kExtent);
+            if (i.bits > most) b_.assert_that(b_.boolean(false), kNone, i.span);
+            const ValueId variable = b_.begin_for(begin.low, end.low, std::min(i.bits, most));
             values_[std::uint32_t(id)] =
                 narrow(variable, begin.least, std::max(begin.least, end.most - 1));
             block(i.body);

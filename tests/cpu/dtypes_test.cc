@@ -120,6 +120,16 @@ compute(x, y) {
     }
 }
 
+TEST_F(Dtypes, StepsBeyond32BitsEndALoop) {
+    const Case c(
+        "compute(x) {\n    @kernel custom\n    for i in 0..n:\n        var s = 0.0\n"
+        "        for k in 0..5 step 3000000000: s += x[i] + k\n        out[i] = s\n}",
+        {spread({40}, 1, DType::Float32)});
+    const auto narrow = c.without_int64(Numerics::Reproducible, cpu::chosen_simd());
+    // What 32 bits do not hold the interpreter runs.
+    EXPECT_TRUE(!narrow || same_numbers(*narrow, *c.interpreted()));
+}
+
 TEST_F(Dtypes, PowersOfIntegersWrap) {
     const char* text = R"(
 compute(x, n) {
