@@ -12,10 +12,17 @@
 namespace quern::frontend {
 namespace {
 
-/// Of a fused kernel. Each operand takes registers, and a long chain of launches is compiled in
-/// pieces.
+/// Of a fused kernel. Each operand takes registers, and a long chain of launches is made in pieces:
+/// preparing one more is as much work as preparing all before it.
 constexpr std::uint32_t kMostOperands = 12;
-constexpr std::size_t kMostNodes = 2000;
+constexpr std::size_t kMostProducers = 8;
+
+/// How many kernels the launch is made from, besides its own.
+std::size_t producers_of(const LaunchRequest& request) {
+    std::size_t count = 0;
+    for (const FusedOperand& f : request.options.fused) count += 1 + producers_of(*f.by);
+    return count;
+}
 
 std::shared_ptr<const Prepared> prepared(const LaunchRequest& request) {
     return prepare(*request.source, request.compute, infos_of(request.operands), request.arguments,
@@ -54,6 +61,10 @@ bool may_wait(const LaunchRequest& request) {
     if (std::ranges::any_of(request.operands, Held::may_end)) return false;
     const auto kernel = prepared(request);
     if (!ir::is_elementwise(kernel->lowered.kernel)) return false;
+    // Not every device that runs kernels by Vulkan has it.
+    const bool has_float64 = std::ranges::any_of(
+        kernel->lowered.kernel.exprs, [](const ir::Expr& e) { return e.dtype == DType::Float64; });
+    if (has_float64 && request.options.placement.device.is_vulkan()) return false;
     const std::vector<Shape> shapes =
         bound_shapes(*request.source, *kernel, infos_of(request.operands));
     const semantics::Binding binding = bind_or_raise(*request.source, *kernel, shapes);
@@ -72,7 +83,7 @@ std::optional<LaunchRequest> fused(const std::shared_ptr<const LaunchRequest>& p
     const ir::Kernel& first = made->lowered.kernel;
     const ir::Kernel& second = reads->lowered.kernel;
     if (first.operand_count + second.operand_count > kMostOperands ||
-        first.exprs.size() + second.exprs.size() > kMostNodes) {
+        producers_of(*producer) + producers_of(consumer) >= kMostProducers) {
         return std::nullopt;
     }
     if (!reads->lowered.slices.empty() || !ir::fuse(first, second, std::uint32_t(operand))) {
@@ -106,8 +117,8 @@ std::shared_ptr<const Prepared> prepare_fused(const lang::Source& source, lang::
                 last.by->arguments, last.by->options);
     infos.insert(infos.erase(first, end), last.info);
     const auto reads = prepare(source, compute, infos, arguments, before);
-    auto kernel =
-        ir::fuse(made->lowered.kernel, reads->lowered.kernel, std::uint32_t(last.operand));
+    auto kernel = ir::fuse(made->lowered.kernel, reads->lowered.kernel, std::uint32_t(last.operand),
+                           last.by->source.get() == &source);
     QUERN_CHECK(kernel.has_value(), "kernels that were fused before");
     semantics::Lowered lowered = reads->lowered;
     lowered.kernel = std::move(*kernel);

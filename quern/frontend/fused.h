@@ -22,7 +22,7 @@ struct LaunchRequest {
 };
 
 /// Whether the launch may happen later or never: each point makes one element, and nothing can fail
-/// in it but for want of memory. Throws KernelError if it does not check.
+/// in it but for want of memory or of the device itself. Throws KernelError if it does not check.
 bool may_wait(const LaunchRequest& request);
 
 /// The launch of `consumer` in which its operand number `operand` is no tensor but what `producer`

@@ -28,8 +28,11 @@ bool can_fail(const Kernel& kernel, const Expr& e) {
     if (e.kind != ExprKind::Binary || is_floating(e.dtype)) return false;
     const auto op = static_cast<BinaryOp>(e.op);
     const bool divides = op == BinaryOp::Div || op == BinaryOp::Rem || op == BinaryOp::FloorDiv;
-    const ExprId divisor{e.b};
-    return divides && (!kernel.is_constant(divisor) || kernel.integer_value(divisor) == 0);
+    const ExprId right{e.b};
+    if (op == BinaryOp::Pow && is_signed_integer(e.dtype)) {
+        return !kernel.is_constant(right) || kernel.integer_value(right) < 0;
+    }
+    return divides && (!kernel.is_constant(right) || kernel.integer_value(right) == 0);
 }
 
 Nest nest_of(const Kernel& kernel) {
@@ -88,14 +91,19 @@ bool reads_own_elements(const Kernel& kernel, const Nest& nest, std::uint32_t op
 /// Copies the nodes of one kernel into another, behind those that are there.
 class Copy {
 public:
-    Copy(const Kernel& from, Kernel& to, std::vector<BufferId> buffers)
+    /// `place`: where all of it stands, if not where it says.
+    Copy(const Kernel& from, Kernel& to, std::vector<BufferId> buffers,
+         std::optional<Span> place = {})
         : from_(from),
           to_(to),
           buffers_(std::move(buffers)),
+          place_(place),
           dims_(std::uint32_t(to.dims.size())),
           scalars_(std::uint32_t(to.scalars.size())) {
         to.dims.insert(to.dims.end(), from.dims.begin(), from.dims.end());
         to.scalars.insert(to.scalars.end(), from.scalars.begin(), from.scalars.end());
+        for (std::size_t d = dims_; d < to.dims.size(); ++d) put(to.dims[d].span);
+        for (std::size_t s = scalars_; s < to.scalars.size(); ++s) put(to.scalars[s].span);
     }
 
     void symbols(std::vector<SymbolId> symbols) { symbols_ = std::move(symbols); }
@@ -118,12 +126,14 @@ public:
         for (Constraint c : from_.constraints) {
             c.left = (*this)(c.left);
             c.right = (*this)(c.right);
+            put(c.span);
             to_.constraints.push_back(c);
         }
     }
 
     Buffer buffer(Buffer buffer) const {
         for (ExprId& extent : buffer.shape) extent = (*this)(extent);
+        put(buffer.span);
         return buffer;
     }
 
@@ -134,10 +144,15 @@ public:
         if (s.symbol != kNone) s.symbol = symbols_[s.symbol];
         if (s.buffer != kNone) s.buffer = buffers_[s.buffer];
         s.body.clear();
+        put(s.span);
         return s;
     }
 
 private:
+    void put(Span& span) const {
+        if (place_) span = *place_;
+    }
+
     ExprId add(Expr e) {
         const auto moved = [&](std::uint32_t& id) { id = static_cast<std::uint32_t>(moved_[id]); };
         switch (e.kind) {
@@ -175,6 +190,7 @@ private:
                 moved(e.a);
                 break;
         }
+        put(e.span);
         to_.exprs.push_back(e);
         return ExprId{std::uint32_t(to_.exprs.size() - 1)};
     }
@@ -184,6 +200,7 @@ private:
     std::vector<BufferId> buffers_;
     std::vector<SymbolId> symbols_;
     std::vector<ExprId> moved_;
+    std::optional<Span> place_;
     std::uint32_t dims_;
     std::uint32_t scalars_;
 };
@@ -198,7 +215,8 @@ bool is_elementwise(const Kernel& kernel) {
            });
 }
 
-std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::uint32_t operand) {
+std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::uint32_t operand,
+                           bool is_one_text) {
     const Nest from = nest_of(producer), to = nest_of(consumer);
     if (!from || !to || !is_elementwise(producer)) return std::nullopt;
     if (from.loops.size() != to.loops.size()) return std::nullopt;
@@ -224,6 +242,7 @@ std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::
         consumer_buffers.push_back(i < operand ? i : i == operand ? kNone : i + more - 1);
     }
 
+    const Span here = consumer.buffers[operand].span;
     // Loop variables are the consumer's.
     fused.symbols = consumer.symbols;
     std::vector<SymbolId> own(consumer.symbols.size()), others(producer.symbols.size(), kNone);
@@ -235,11 +254,13 @@ std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::
         if (others[s] != kNone) continue;
         others[s] = SymbolId(fused.symbols.size());
         fused.symbols.push_back(producer.symbols[s]);
+        if (!is_one_text) fused.symbols.back().span = here;
     }
-    const SymbolId element = fused.add_symbol(SymbolKind::Let, made.dtype,
-                                              consumer.buffers[operand].name, from.store().span);
+    const SymbolId element =
+        fused.add_symbol(SymbolKind::Let, made.dtype, consumer.buffers[operand].name, here);
 
-    Copy make(producer, fused, producer_buffers);
+    Copy make(producer, fused, producer_buffers,
+              is_one_text ? std::nullopt : std::optional<Span>(here));
     for (Scalar& s : fused.scalars) s.name = std::to_string(operand) + "." + s.name;
     make.symbols(others);
     make.nodes([](const Expr&) { return kNoExpr; });
@@ -274,7 +295,7 @@ std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::
     let.kind = StmtKind::Let;
     let.symbol = element;
     let.value = value;
-    let.span = from.store().span;
+    let.span = here;
     point.push_back(std::move(let));
     for (const Stmt& s : *to.body) point.push_back(use.statement(s));
     for (std::size_t p = to.loops.size(); p-- > 0;) {

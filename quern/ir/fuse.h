@@ -19,7 +19,9 @@ bool is_elementwise(const Kernel& kernel);
 /// The operands of `producer` stand in the place of operand `operand` of `consumer`. Scalars of
 /// `producer` get that number before their names: "0.factor". None if one of them is not
 /// element-wise, or if the consumer reads other elements of the operand than its points' own.
+/// Spans of the producer that are of another text than the consumer's become the operand's.
 /// Numerics: exact, values have the dtype that they would be stored in.
-std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::uint32_t operand);
+std::optional<Kernel> fuse(const Kernel& producer, const Kernel& consumer, std::uint32_t operand,
+                           bool is_one_text = true);
 
 }  // namespace quern::ir

@@ -62,9 +62,12 @@ Value Interpreter::launched(frontend::LaunchRequest request, const std::vector<O
     for (std::size_t i = operands.size(); i-- > 0;) {
         if (!operands[i].waiting) continue;
         Waiting& waiting = *operands[i].waiting;
-        // An operand that is given twice may have been looked at by now.
-        auto one = waiting.result ? std::nullopt : frontend::fused(waiting.request, request, i);
+        const auto is_it = [&](const Operand& o) { return o.waiting == operands[i].waiting; };
+        // What is read more than once is computed once, into memory.
+        const bool is_shared = waiting.was_read || std::ranges::count_if(operands, is_it) > 1;
+        auto one = is_shared ? std::nullopt : frontend::fused(waiting.request, request, i);
         if (one) {
+            waiting.was_read = true;
             request = std::move(*one);
         } else {
             request.operands[i] = look_at(waiting);

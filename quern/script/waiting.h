@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,9 @@ struct Waiting {
 
     /// What progress and explain call its kernel.
     std::string kernel;
+
+    /// Some launch computes it for itself.
+    bool was_read = false;
     std::optional<Tensor> result;
 };
 

@@ -115,7 +115,7 @@ TEST(WaitingLaunches, NumbersOfOneNameKeepTheirKernelsValue) {
     EXPECT_EQ(tensor_in(launched.results, "s").values(), (std::vector<double>{12, 8, 24, 6}));
 }
 
-TEST(WaitingLaunches, ATensorThatIsReadTwiceIsComputedOnceMore) {
+TEST(WaitingLaunches, ATensorThatIsReadAgainIsComputedIntoMemory) {
     const std::string body = indented("let z = " + kMultiplyAdd) + indented("let a = " + kRelu) +
                              indented(
                                  "let b = compute(z, a, again = z) {\n"
@@ -123,7 +123,7 @@ TEST(WaitingLaunches, ATensorThatIsReadTwiceIsComputedOnceMore) {
                                  "    for i in 0..len: out[i] = z[i] + a[i] + again[i]\n}") +
                              "    return b\n";
     const Launched launched = launched_by(pipeline(body), two_vectors());
-    EXPECT_EQ(launched.kernels, Names{"b"});
+    EXPECT_EQ(launched.kernels, (Names{"z", "b"}));
     EXPECT_EQ(tensor_in(launched.results, "r").values(), (std::vector<double>{-14, 15, 12, 3}));
 }
 
@@ -145,6 +145,9 @@ TEST(WaitingLaunches, AKernelThatMayFailFailsWhereItStands) {
         "let z = compute(y) {\n    @kernel elementwise\n"
         "    for i in 0..len: out[i] = 6 / y[i]\n}";
     EXPECT_EQ(error_of(pipeline(indented(divides) + "    return x\n"), bindings), "E0621 at 4:35");
+    bindings["y"] = Tensor::from({4}, {1.0f, -1.0f, 2.0f, 9.0f}).to(DType::Int32);
+    EXPECT_EQ(error_of(pipeline("    let z = pow(y, y)\n    return x\n"), bindings),
+              "E0621 at 2:13");
     bindings["y"] = Tensor::from({4}, {1.0f, 0.0f, 2.0f, 9.0f}).to(DType::Int64);
     const std::string gathers =
         "let z = compute(x, y) {\n    @kernel elementwise\n"
@@ -172,6 +175,25 @@ TEST(WaitingLaunches, MemoryThatMayBeTakenBackIsReadAtOnce) {
         "    return max(min(z, 2.0), 1.0)\n"
         "let r = f(4)\n";
     EXPECT_EQ(launched_by(text, {}).kernels, (Names{"z", "kernel"}));
+}
+
+TEST(WaitingLaunches, ALongChainIsMadeInPieces) {
+    std::string body = "    let v0 = abs(x)\n";
+    for (int n = 1; n <= 20; ++n) {
+        body += "    let v" + std::to_string(n) + " = sqrt(v" + std::to_string(n - 1) + ")\n";
+    }
+    const Launched launched = launched_by(pipeline(body + "    return v20\n"), two_vectors());
+    EXPECT_EQ(launched.kernels, (Names{"v8", "v17", "v20"}));
+}
+
+TEST(WaitingLaunches, ExplainNamesALineOfTheScript) {
+    std::string explained;
+    RunOptions options;
+    options.explained = [&](std::string_view, const std::string& text) { explained = text; };
+    run_text("let one = 1\nlet two = 2\nlet w = compute(z = max(x, y))" + kRelu.substr(10) + "\n",
+             two_vectors(), options);
+    EXPECT_NE(explained.find("line 3"), std::string::npos) << explained;
+    EXPECT_EQ(explained.find("line 1"), std::string::npos) << explained;
 }
 
 TEST(WaitingLaunches, DevicesDoNotShareAKernel) {
