@@ -67,7 +67,8 @@ private:
             if (exists(operand)) out_ += fmt::format(" %{}", std::uint32_t(operand));
         }
         if (inst.op == Op::Constant) out_ += ' ' + constant(inst);
-        if (inst.op == Op::Parameter) out_ += ' ' + to_string(f_.parameters[inst.bits]);
+        const bool is_parameter = inst.op == Op::Parameter || inst.op == Op::ParameterHigh;
+        if (is_parameter) out_ += ' ' + to_string(f_.parameters[inst.bits]);
         if (inst.op == Op::Shuffle) {
             out_ += fmt::format(" [{}]", fmt::join(f_.patterns[inst.bits], " "));
         }

@@ -68,6 +68,22 @@ TEST(Spirv, AsksOnlyForWhatTheKernelUses) {
     EXPECT_EQ(of(DType::Float16).count(kInt16), 1u);
 }
 
+TEST(Spirv, AsksForNoIntegersThatTheDeviceLacks) {
+    constexpr std::uint32_t kInt64 = 11, kInt16 = 22, kInt8 = 39;
+    constexpr std::uint32_t kStorage16 = 4433, kStorage8 = 4448;
+    for (const DType dtype : {DType::Int8, DType::UInt16, DType::Float16}) {
+        const Case c(example_text("01"), {uniform({8}, 1, 0, 2, dtype)});
+        const schedule::Plan plan =
+            schedule::plan(c.kernel(), c.facts(), Numerics::Strict, {.lanes = 1, .has_fma = false});
+        const auto asked =
+            capabilities(emit(plan.stages[0].function, {}, {.has_8 = false, .has_16 = false}));
+        for (const std::uint32_t narrow : {kInt16, kInt8, kStorage16, kStorage8}) {
+            EXPECT_EQ(asked.count(narrow), 0u) << to_string(dtype) << " " << narrow;
+        }
+        EXPECT_EQ(asked.count(kInt64), 1u) << to_string(dtype);
+    }
+}
+
 TEST(Spirv, BeginsAsAModuleAndEveryInstructionEndsWhereTheNextBegins) {
     for (const auto& module : modules(Case(example_text("08"), {uniform({5000}, 1)}))) {
         ASSERT_GT(module.size(), 5u);

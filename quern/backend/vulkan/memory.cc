@@ -84,7 +84,10 @@ Id Memory::load(DType d, Id address, bool is_written) {
         return load(code_.memory_type(d), std::uint32_t(size_of(d)), address, is_written);
     }
     const Part part = part_of(address);
-    const Id word = load(code_.type(DType::UInt32), 4, part.word, is_written);
+    const Id whole = code_.type(DType::UInt32);
+    const Id word = is_written ? m_.op(Op::OpAtomicLoad, whole,
+                                       {pointer(whole, part.word), scope(), code_.u32(0)})
+                               : load(whole, 4, part.word, false);
     return code_.resized(DType::UInt32, d,
                          code_.binary(Op::OpShiftRightLogical, DType::UInt32, word, part.shift));
 }
@@ -117,11 +120,12 @@ void Memory::store(DType d, Id address, Id stored) {
     const Id others =
         code_.unary(Op::OpNot, DType::UInt32, u32(Op::OpShiftLeftLogical, all, part.shift));
     const Id type = code_.type(DType::UInt32), word = pointer(type, part.word);
-    const Id scope = code_.u32(std::uint32_t(spv::Scope::QueueFamily)), relaxed = code_.u32(0);
-    m_.op(Op::OpAtomicAnd, type, {word, scope, relaxed, others});
-    m_.op(Op::OpAtomicOr, type,
-          {word, scope, relaxed, u32(Op::OpShiftLeftLogical, bits, part.shift)});
+    const Id relaxed = code_.u32(0), shifted = u32(Op::OpShiftLeftLogical, bits, part.shift);
+    m_.op(Op::OpAtomicAnd, type, {word, scope(), relaxed, others});
+    m_.op(Op::OpAtomicOr, type, {word, scope(), relaxed, shifted});
 }
+
+Id Memory::scope() { return code_.u32(std::uint32_t(spv::Scope::QueueFamily)); }
 
 Id Memory::times(Id number, Id word) {
     if (!integers_.has_64) return u32(Op::OpIMul, number, low_of(word));

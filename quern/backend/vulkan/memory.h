@@ -46,6 +46,9 @@ private:
     Id pointer(Id type, Id address);
     Id load(Id type, std::uint32_t size, Id address, bool is_written);
     Part part_of(Id address);
+
+    /// Of atomic operations.
+    Id scope();
     Id u32(spv::Op op, Id a, Id b) { return code_.binary(op, DType::UInt32, a, b); }
 
     Code& code_;
