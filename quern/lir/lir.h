@@ -109,6 +109,8 @@ enum class ParameterKind : std::uint8_t {
     Extent,     // a: operand, b: axis
     Stride,     // a: operand or output, b: axis; in elements
     Scalar,     // a: index in ir::Kernel::scalars; its bits, integers widened
+    ScalarAs,   // a: index in ir::Kernel::scalars, b: a DType, a float of 32 bits at most: the
+                // scalar's double rounded to it; its bits
     Block,      // a: number of the grid's axis; how many iterations one grid point does
     GridBegin,  // the first grid point of this call
     GridEnd,    // one past the last
@@ -121,6 +123,11 @@ struct Parameter {
 
     bool operator==(const Parameter&) const = default;
 };
+
+/// What a double may be rounded to before a function begins.
+constexpr bool may_be_scalar_as(DType dtype) {
+    return dtype == DType::Float32 || dtype == DType::Float16 || dtype == DType::BFloat16;
+}
 
 /// One entry of compiled code. Called with parameters as 64-bit words and the address of each
 /// global buffer.

@@ -28,8 +28,8 @@ std::string_view to_string(Space space) {
 }
 
 std::string to_string(Parameter p) {
-    constexpr std::string_view names[] = {"dim",   "extent",     "stride",  "scalar",
-                                          "block", "grid_begin", "grid_end"};
+    constexpr std::string_view names[] = {"dim",       "extent", "stride",     "scalar",
+                                          "scalar_as", "block",  "grid_begin", "grid_end"};
     return fmt::format("{} {} {}", names[static_cast<int>(p.kind)], p.a, p.b);
 }
 

@@ -406,7 +406,7 @@ private:
         ValueId all = kNone;
         for (std::uint64_t n = 0; n < from_.parameters.size(); ++n) {
             const ParameterKind kind = from_.parameters[n].kind;
-            if (kind == ParameterKind::Scalar) continue;
+            if (kind == ParameterKind::Scalar || kind == ParameterKind::ScalarAs) continue;
             const ValueId low = b_.parameter(from_.parameters[n], DType::Int32);
             const ValueId high = b_.parameter_high(from_.parameters[n]);
             const ValueId sign = as_unsigned(right(low, i32(31)));

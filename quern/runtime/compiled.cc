@@ -83,6 +83,10 @@ std::uint64_t word_of(const interpret::ScalarValue& value, DType dtype) {
     } else if (dtype == DType::Float32) {
         const auto narrow = static_cast<float>(value.floating);
         std::memcpy(&word, &narrow, sizeof(narrow));
+    } else if (dtype == DType::Float16) {
+        word = float16_from_double(value.floating);
+    } else if (dtype == DType::BFloat16) {
+        word = bfloat16_from_double(value.floating);
     } else {
         word = static_cast<std::uint64_t>(value.integer);
     }
@@ -200,6 +204,8 @@ private:
             }
             case lir::ParameterKind::Scalar:
                 return word_of(scalars_[p.a], scalar_dtypes_[p.a]);
+            case lir::ParameterKind::ScalarAs:
+                return word_of(scalars_[p.a], DType(p.b));
             case lir::ParameterKind::Block:
                 return std::uint64_t(grid.blocks[p.a]);
             default:
@@ -234,6 +240,7 @@ struct Lengths {
             case lir::ParameterKind::Stride:
                 return p.a <= operands && p.b < facts[p.a].rank;
             case lir::ParameterKind::Scalar:
+            case lir::ParameterKind::ScalarAs:
                 return p.a < scalars;
             case lir::ParameterKind::Block:
                 return p.a < stage.grid.size();

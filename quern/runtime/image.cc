@@ -78,6 +78,8 @@ KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
         p.kind = in.below<lir::ParameterKind>(std::uint64_t(lir::ParameterKind::GridEnd) + 1);
         p.a = in.number<std::uint32_t>();
         p.b = in.number<std::uint32_t>();
+        const bool is_rounded = p.kind == lir::ParameterKind::ScalarAs;
+        if (is_rounded && !lir::may_be_scalar_as(DType(p.b))) in.refuse("a scalar of no float");
     });
     in.list(12, [&] {
         KernelImage::Axis& axis = stage.grid.emplace_back();

@@ -123,6 +123,11 @@ Bundle Lowerer::compute(ExprId id) {
         case ExprKind::Select:
             return select(e);
         case ExprKind::Cast:
+            if (ir::is_rounded_scalar(k_, e)) {
+                const std::uint32_t scalar = k_[ExprId{e.a}].a;
+                return Bundle(b_.parameter(
+                    {lir::ParameterKind::ScalarAs, scalar, std::uint32_t(e.dtype)}, e.dtype));
+            }
             return map(expr(ExprId{e.a}), [&](ValueId v) { return b_.cast(v, e.dtype); });
     }
     QUERN_CHECK(false, "a kind of node that is known");

@@ -132,8 +132,10 @@ public:
     }
 
     bool has_float64() const {
-        return std::any_of(kernel().exprs.begin(), kernel().exprs.end(),
-                           [](const ir::Expr& e) { return e.dtype == DType::Float64; });
+        return std::any_of(kernel().exprs.begin(), kernel().exprs.end(), [](const ir::Expr& e) {
+            // Numbers of the host are doubles; most are rounded.
+            return e.dtype == DType::Float64 && e.kind != ir::ExprKind::Scalar;
+        });
     }
 
     bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }

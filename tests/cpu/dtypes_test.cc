@@ -120,6 +120,18 @@ compute(x, y) {
     }
 }
 
+TEST_F(Dtypes, ANumberOfTheHostIsRoundedOnce) {
+    // Above the middle of two float16, by less than a float32 says.
+    const double number = 1 + 0x1p-11 + 0x1p-30;
+    for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
+        SCOPED_TRACE(to_string(dtype));
+        expect_agreement(Case("compute(x) {\n    @kernel custom\n"
+                              "    for i in 0..n: out[i] = x[i] * c\n}",
+                              {spread({40}, 1, dtype)}, {{"c", number}}),
+                         tolerance_of(dtype), 100);
+    }
+}
+
 TEST_F(Dtypes, StepsBeyond32BitsEndALoop) {
     const Case c(
         "compute(x) {\n    @kernel custom\n    for i in 0..n:\n        var s = 0.0\n"
