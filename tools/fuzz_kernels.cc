@@ -59,8 +59,7 @@ std::string check_text(const std::string& text) {
 std::string check_cir(const quern::generator::RandomKernel& kernel) {
     quern::lang::Diagnostics diagnostics(kernel.text);
     const auto source = quern::lang::parse(kernel.text, {}, diagnostics);
-    std::vector<quern::frontend::OperandInfo> infos;
-    for (const Tensor& t : kernel.operands) infos.push_back({t.dtype(), t.shape()});
+    const auto infos = quern::frontend::infos_of(kernel.operands);
     const quern::lang::Tree tree = source->tree();
     const auto prepared =
         quern::frontend::prepare(*source, tree.child(tree[tree.root].first, 0), infos, {}, {});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "quern/frontend/prepare.h"
+#include "quern/ir/doubles.h"
 #include "quern/ir/fuse.h"
 #include "quern/runtime/held.h"
 #include "quern/support/check.h"
@@ -62,9 +63,9 @@ bool may_wait(const LaunchRequest& request) {
     const auto kernel = prepared(request);
     if (!ir::is_elementwise(kernel->lowered.kernel)) return false;
     // Not every device that runs kernels by Vulkan has it.
-    const bool has_float64 = std::ranges::any_of(
-        kernel->lowered.kernel.exprs, [](const ir::Expr& e) { return e.dtype == DType::Float64; });
-    if (has_float64 && request.options.placement.device.is_vulkan()) return false;
+    if (request.options.placement.device.is_vulkan() && ir::needs_float64(kernel->lowered.kernel)) {
+        return false;
+    }
     const std::vector<Shape> shapes =
         bound_shapes(*request.source, *kernel, infos_of(request.operands));
     const semantics::Binding binding = bind_or_raise(*request.source, *kernel, shapes);

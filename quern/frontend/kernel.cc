@@ -364,10 +364,8 @@ std::string Kernel::explain() const {
 std::string Kernel::explain(std::span<const Tensor> operands,
                             std::span<const Argument> arguments) const {
     return or_out_of_memory("explain", [&] {
-        std::vector<frontend::OperandInfo> infos;
-        for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
         const frontend::LaunchOptions options = body_->options_on(where());
-        return frontend::explain(*body_->source, body_->compute, infos,
+        return frontend::explain(*body_->source, body_->compute, frontend::infos_of(operands),
                                  arguments_of(arguments, body_->names, body_->operands), options);
     });
 }

@@ -256,12 +256,4 @@ private:
     std::size_t shared_count_ = 0;
 };
 
-/// Whether an expression is a double of the host, rounded to a narrower float.
-inline bool is_rounded_scalar(const Kernel& kernel, const Expr& e) {
-    if (e.kind != ExprKind::Cast || !is_floating(e.dtype) || size_of(e.dtype) < 2) return false;
-    const Expr& from = kernel[ExprId{e.a}];
-    return from.kind == ExprKind::Scalar && from.dtype == DType::Float64 &&
-           e.dtype != DType::Float64;
-}
-
 }  // namespace quern::ir

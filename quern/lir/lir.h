@@ -124,11 +124,6 @@ struct Parameter {
     bool operator==(const Parameter&) const = default;
 };
 
-/// What a double may be rounded to before a function begins.
-constexpr bool may_be_scalar_as(DType dtype) {
-    return dtype == DType::Float32 || dtype == DType::Float16 || dtype == DType::BFloat16;
-}
-
 /// One entry of compiled code. Called with parameters as 64-bit words and the address of each
 /// global buffer.
 struct Function {

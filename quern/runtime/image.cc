@@ -1,6 +1,7 @@
 #include "quern/runtime/image.h"
 
 #include "quern/error.h"
+#include "quern/ir/doubles.h"
 #include "quern/runtime/bytes.h"
 #include "quern/support/check.h"
 
@@ -79,7 +80,7 @@ KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
         p.a = in.number<std::uint32_t>();
         p.b = in.number<std::uint32_t>();
         const bool is_rounded = p.kind == lir::ParameterKind::ScalarAs;
-        if (is_rounded && !lir::may_be_scalar_as(DType(p.b))) in.refuse("a scalar of no float");
+        if (is_rounded && !ir::is_rounded_to(DType(p.b))) in.refuse("a scalar of no float");
     });
     in.list(12, [&] {
         KernelImage::Axis& axis = stage.grid.emplace_back();

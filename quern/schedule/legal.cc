@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "quern/ir/index.h"
+#include "quern/ir/doubles.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/plan.h"
 
@@ -132,29 +132,12 @@ private:
 
 }  // namespace
 
-namespace {
-
-/// A double that the host gives is rounded before the function begins, if nothing else is done
-/// with it.
-bool needs_float64(const ir::Kernel& kernel, const ir::Expr& e) {
-    if (e.kind == ExprKind::Scalar) return false;
-    if (e.dtype == DType::Float64) return true;
-    if (ir::is_rounded_scalar(kernel, e)) return false;
-    bool needs = false;
-    const auto id = ir::ExprId{std::uint32_t(&e - kernel.exprs.data())};
-    ir::for_each_child(kernel, id,
-                       [&](ir::ExprId child) { needs |= kernel[child].dtype == DType::Float64; });
-    return needs;
-}
-
-}  // namespace
-
 std::string legal(const ir::Kernel& kernel, const Target& target) {
+    if (!target.has_int64 && ir::needs_float64(kernel)) {
+        return "float64: it has no integers of 64 bits";
+    }
     bool reads_output = false;
     for (const ir::Expr& e : kernel.exprs) {
-        if (!target.has_int64 && needs_float64(kernel, e)) {
-            return "float64: it has no integers of 64 bits";
-        }
         const bool is_remainder =
             e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Rem;
         if (is_remainder && is_floating(e.dtype)) return "% of floats";

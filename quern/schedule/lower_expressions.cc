@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "quern/ir/doubles.h"
 #include "quern/schedule/functions.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"

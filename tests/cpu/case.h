@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "quern/frontend/prepare.h"
+#include "quern/ir/doubles.h"
 #include "quern/runtime/compiled.h"
 #include "tests/sanitized.h"
 
@@ -30,8 +31,7 @@ public:
         for (std::size_t n = 0; n < source_->nodes.size() && compute_ < 0; ++n) {
             if (source_->nodes[n].kind == lang::Kind::Compute) compute_ = lang::NodeId(n);
         }
-        std::vector<frontend::OperandInfo> infos;
-        for (const Tensor& t : operands_) infos.push_back({t.dtype(), t.shape()});
+        const auto infos = frontend::infos_of(operands_);
         prepared_ = frontend::prepare(*source_, compute_, infos, arguments_, {});
         shapes_ = frontend::bound_shapes(*source_, *prepared_, infos);
         binding_ = frontend::bind_or_raise(*source_, *prepared_, shapes_);
@@ -131,12 +131,7 @@ public:
         return result;
     }
 
-    bool has_float64() const {
-        return std::any_of(kernel().exprs.begin(), kernel().exprs.end(), [](const ir::Expr& e) {
-            // Numbers of the host are doubles; most are rounded.
-            return e.dtype == DType::Float64 && e.kind != ir::ExprKind::Scalar;
-        });
-    }
+    bool has_float64() const { return ir::needs_float64(kernel()); }
 
     bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
 

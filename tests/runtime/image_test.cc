@@ -84,6 +84,19 @@ TEST(Image, IsRefusedIfAnExpressionComesBeforeItsOperands) {
     EXPECT_THROW(image_from(to_bytes(image)), DeviceError);
 }
 
+TEST(Image, IsRefusedIfAScalarIsRoundedToNoFloat) {
+    KernelImage image = example();
+    const auto with = [&](DType dtype) {
+        image.stages[0].parameters = {
+            {lir::ParameterKind::ScalarAs, 0, static_cast<std::uint32_t>(dtype)}};
+        return to_bytes(image);
+    };
+    EXPECT_NO_THROW(image_from(with(DType::Float16)));
+    for (const DType dtype : {DType::Int32, DType::Float64, DType(200)}) {
+        EXPECT_THROW(image_from(with(dtype)), DeviceError) << int(dtype);
+    }
+}
+
 TEST(Image, IsRefusedIfAnArrayIsABufferThatIsNotThere) {
     KernelImage image = example();
     image.shared[0].buffer = image.buffer_count;

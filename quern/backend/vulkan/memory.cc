@@ -23,11 +23,7 @@ Id Memory::low_of(Id word) {
 }
 
 Id Memory::high_of(Id word) {
-    if (!integers_.has_64) {
-        return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {word, 1});
-    }
-    const Id high = code_.binary(Op::OpShiftRightLogical, DType::UInt64, word, code_.u32(32));
-    return code_.unary(Op::OpUConvert, DType::UInt32, high);
+    return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {word, 1});
 }
 
 Id Memory::moved(Id word, Id by) {

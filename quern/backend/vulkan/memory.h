@@ -16,6 +16,8 @@ public:
 
     Id word_type();
     Id low_of(Id word);
+
+    /// Requires: a word is two.
     Id high_of(Id word);
 
     /// A word and 32 bits more.
