@@ -412,7 +412,9 @@ private:
             const ValueId sign = as_unsigned(right(low, i32(31)));
             ValueId holds = equal(high, sign);
             if (kind != ParameterKind::Stride) {
-                holds = both(equal(high, u32(0)), less(as_unsigned(low), u32(kExtent)));
+                const ValueId size = as_unsigned(low);
+                const ValueId is_extent = less(size, u32(kExtent));
+                holds = both(is_extent, equal(high, u32(0)));
             }
             all = exists(all) ? both(all, holds) : holds;
         }

@@ -22,7 +22,8 @@ Function sums(DType dtype) {
     const BufferId y = b.buffer("y", dtype, Space::Global, true);
     const ValueId n = b.parameter({ParameterKind::Dim, 0});
     const ValueId i = b.begin_for(b.integer(0), n, 1);
-    b.store(y, i, b.add(b.load(x, i, 1), b.constant(dtype, 5)));
+    const ValueId loaded = b.load(x, i, 1);
+    b.store(y, i, b.add(loaded, b.constant(dtype, 5)));
     b.end_for();
     return b.take();
 }
@@ -33,19 +34,19 @@ TEST(WithoutInt64, IndicesBecomeInt32AndOtherValuesStay) {
     buffer @1 y: int32 global written
     %1 = parameter int32 dim 0 0
     %2 = parameter_high uint32 dim 0 0
-    %7 = constant uint32 1073741824
-    %8 = cast uint32 %1
-    %9 = less bool %8 %7
+    %7 = cast uint32 %1
+    %8 = constant uint32 1073741824
+    %9 = less bool %7 %8
     %10 = constant uint32 0
     %11 = equal bool %2 %10
-    %12 = and bool %11 %9
+    %12 = and bool %9 %11
     %13 = assert bool %12
     %14 = parameter int32 dim 0 0
     %15 = constant int32 0
     %16 = for int32 %15 %14 step 1 {
-        %17 = constant int32 5
-        %18 = load int32 @0 %16
-        %19 = add int32 %18 %17
+        %17 = load int32 @0 %16
+        %18 = constant int32 5
+        %19 = add int32 %17 %18
         %20 = store int32 @1 %16 %19
     }
 }
@@ -58,29 +59,29 @@ TEST(WithoutInt64, AnIntegerThatMayBeLargeBecomesTwo) {
     buffer @1 y: uint32 global written
     %1 = parameter int32 dim 0 0
     %2 = parameter_high uint32 dim 0 0
-    %7 = constant uint32 1073741824
-    %8 = cast uint32 %1
-    %9 = less bool %8 %7
+    %7 = cast uint32 %1
+    %8 = constant uint32 1073741824
+    %9 = less bool %7 %8
     %10 = constant uint32 0
     %11 = equal bool %2 %10
-    %12 = and bool %11 %9
+    %12 = and bool %9 %11
     %13 = assert bool %12
     %14 = parameter int32 dim 0 0
     %15 = constant int32 0
     %16 = for int32 %15 %14 step 1 {
-        %17 = constant int32 5
-        %18 = constant int32 1
-        %19 = shl int32 %16 %18
-        %20 = load uint32 @0 %19
-        %21 = constant int32 1
-        %22 = add int32 %19 %21
-        %23 = load uint32 @0 %22
+        %17 = constant int32 1
+        %18 = shl int32 %16 %17
+        %19 = load uint32 @0 %18
+        %20 = constant int32 1
+        %21 = add int32 %18 %20
+        %22 = load uint32 @0 %21
+        %23 = constant int32 5
         %24 = constant uint32 0
-        %25 = cast uint32 %17
-        %26 = add uint32 %20 %25
-        %27 = less bool %26 %20
+        %25 = cast uint32 %23
+        %26 = add uint32 %19 %25
+        %27 = less bool %26 %19
         %28 = cast uint32 %27
-        %29 = add uint32 %23 %24
+        %29 = add uint32 %22 %24
         %30 = add uint32 %29 %28
         %31 = constant int32 1
         %32 = shl int32 %16 %31
