@@ -13,8 +13,9 @@ packages=(
     libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev
     # The device cpu compiles with it; programs that run kernels baked before do not need it
     llvm-19-dev
-    # The devices vulkan: headers, and a driver in software that tests run on
+    # The devices vulkan: headers, a driver in software that tests run on, and what checks their calls
     libvulkan-dev libvulkan-volk-dev spirv-headers spirv-tools mesa-vulkan-drivers
+    vulkan-validationlayers
     # Command, tests and benchmarks
     libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev libmpfr-dev
     # The other compilers that the tests use, and the fuzzer

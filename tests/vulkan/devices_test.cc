@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -48,6 +51,19 @@ TEST(VulkanDevices, AnAbsentOneSaysWhyAndWhatThereIs) {
             EXPECT_NE(message.find("interpreter"), std::string::npos) << message;
         }
     }
+}
+
+/// Loaders go on without a layer that they do not find, and a layer without its settings.
+TEST_P(Vulkan, RunsUnderTheValidationLayerThatIsAskedFor) {
+    const char* const layers = std::getenv("VK_INSTANCE_LAYERS");
+    const char* const settings = std::getenv("VK_LAYER_SETTINGS_PATH");
+    if (!layers || !settings)
+        GTEST_SKIP() << "VK_INSTANCE_LAYERS or VK_LAYER_SETTINGS_PATH is not set";
+    example("01").on(device())(uniform({3}, 1));
+    std::ifstream maps("/proc/self/maps");
+    const std::string loaded{std::istreambuf_iterator<char>(maps), {}};
+    EXPECT_NE(loaded.find("VkLayer_khronos_validation"), std::string::npos);
+    EXPECT_TRUE(std::ifstream(std::string(settings) + "/vk_layer_settings.txt").good());
 }
 
 TEST_P(Vulkan, IsListedWithItsMemory) {
