@@ -1,0 +1,164 @@
+#include "quern/lir/iterations.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace quern::lir {
+namespace {
+
+/// A bound that is there or beyond stands for none. Products of two others fit in 64 bits.
+constexpr std::int64_t kFar = std::int64_t{1} << 31;
+
+/// An integer between two bounds.
+struct Range {
+    std::int64_t least = -kFar;
+    std::int64_t most = kFar;
+
+    bool is_bounded() const { return -kFar < least && most < kFar; }
+};
+
+std::int64_t near(std::int64_t value) { return std::clamp(value, -kFar, kFar); }
+
+Range add(const Range& a, const Range& b) {
+    Range sum;
+    if (a.least > -kFar && b.least > -kFar) sum.least = near(a.least + b.least);
+    if (a.most < kFar && b.most < kFar) sum.most = near(a.most + b.most);
+    return sum;
+}
+
+Range negated(const Range& a) { return {-a.most, -a.least}; }
+
+/// Of a function that has its extremes where its operands have theirs.
+template <class Number>
+Range at_ends(const Range& a, const Range& b, const Number& number) {
+    const std::array<std::int64_t, 4> ends = {number(a.least, b.least), number(a.least, b.most),
+                                              number(a.most, b.least), number(a.most, b.most)};
+    const auto [least, most] = std::ranges::minmax_element(ends);
+    return {near(*least), near(*most)};
+}
+
+class Count {
+public:
+    Count(const Function& function, std::span<const std::uint64_t> words)
+        : f_(function), words_(words), ranges_(function.insts.size()) {}
+
+    std::uint64_t block(BlockId number) {
+        std::uint64_t count = 0;
+        for (const ValueId id : f_.blocks[number]) {
+            const Inst& i = f_[id];
+            if (i.op == Op::For) {
+                count = sum(count, loop(i, id));
+            } else if (i.op == Op::If) {
+                const std::uint64_t first = block(i.body);
+                const std::uint64_t second = i.otherwise == kNoBlock ? 0 : block(i.otherwise);
+                count = sum(count, std::max(first, second));
+            } else {
+                of(id) = range(i);
+            }
+        }
+        return count;
+    }
+
+private:
+    Range& of(ValueId id) { return ranges_[std::uint32_t(id)]; }
+
+    static std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+        return a > kUnbounded - b ? kUnbounded : a + b;
+    }
+    static std::uint64_t product(std::uint64_t a, std::uint64_t b) {
+        return b != 0 && a > kUnbounded / b ? kUnbounded : a * b;
+    }
+
+    std::uint64_t loop(const Inst& i, ValueId id) {
+        // The loop over the points of the grid has one.
+        const bool is_grid = f_[i.a].op == Op::Parameter &&
+                             f_.parameters[f_[i.a].bits].kind == ParameterKind::GridBegin;
+        const std::int64_t trips = is_grid ? 1 : trips_of(i);
+        of(id) = {of(i.a).least, of(i.b).most < kFar ? of(i.b).most - 1 : kFar};
+        const std::uint64_t inside = block(i.body);
+        if (trips >= kFar) return kUnbounded;
+        return product(std::uint64_t(trips), is_grid ? inside : sum(inside, 1));
+    }
+
+    std::int64_t trips_of(const Inst& i) {
+        std::int64_t most = add(of(i.b), negated(of(i.a))).most;
+        // What ends so far behind its beginning, wherever that is, or before.
+        const auto behind = [&](ValueId end) {
+            const Inst& e = f_[end];
+            if (e.op != Op::Add) return;
+            if (e.a == i.a) most = std::min(most, of(e.b).most);
+            if (e.b == i.a) most = std::min(most, of(e.a).most);
+        };
+        behind(i.b);
+        if (f_[i.b].op == Op::Min) {
+            behind(f_[i.b].a);
+            behind(f_[i.b].b);
+        }
+        if (most >= kFar) return kFar;
+        const auto step = std::int64_t(std::clamp<std::uint64_t>(i.bits, 1, kFar));
+        return std::max<std::int64_t>(0, (most + step - 1) / step);
+    }
+
+    Range range(const Inst& i) {
+        if (!is_integer(i.type.dtype) || i.type.lanes > 1) return {};
+        const auto one = [](std::int64_t value) { return Range{near(value), near(value)}; };
+        switch (i.op) {
+            case Op::Constant:
+                return one(std::int64_t(i.bits));
+            case Op::Parameter: {
+                const ParameterKind kind = f_.parameters[i.bits].kind;
+                if (kind == ParameterKind::GridBegin || kind == ParameterKind::GridEnd) return {};
+                return one(std::int64_t(words_[i.bits]));
+            }
+            case Op::Add:
+                return add(of(i.a), of(i.b));
+            case Op::Sub:
+                return add(of(i.a), negated(of(i.b)));
+            case Op::Min:
+                return {std::min(of(i.a).least, of(i.b).least),
+                        std::min(of(i.a).most, of(i.b).most)};
+            case Op::Max:
+                return {std::max(of(i.a).least, of(i.b).least),
+                        std::max(of(i.a).most, of(i.b).most)};
+            case Op::Select:
+                return {std::min(of(i.b).least, of(i.c).least),
+                        std::max(of(i.b).most, of(i.c).most)};
+            case Op::Cast:
+                return is_integer(f_[i.a].type.dtype) && is_signed_integer(i.type.dtype) &&
+                               size_of(i.type.dtype) >= 4 && of(i.a).is_bounded()
+                           ? of(i.a)
+                           : Range{};
+            case Op::Mul:
+            case Op::Div:
+            case Op::ShiftRight:
+                return scaled(i.op, of(i.a), of(i.b));
+            default:
+                return {};
+        }
+    }
+
+    static Range scaled(Op op, const Range& a, const Range& b) {
+        if (!a.is_bounded() || !b.is_bounded()) return {};
+        if (op == Op::Mul) return at_ends(a, b, [](auto x, auto y) { return x * y; });
+        if (op == Op::Div && b.least > 0) {
+            return at_ends(a, b, [](auto x, auto y) { return x / y; });
+        }
+        if (op == Op::ShiftRight && b.least >= 0 && b.most < 63) {
+            return at_ends(a, b, [](auto x, auto y) { return x >> y; });
+        }
+        return {};
+    }
+
+    const Function& f_;
+    std::span<const std::uint64_t> words_;
+    std::vector<Range> ranges_;
+};
+
+}  // namespace
+
+std::uint64_t most_iterations(const Function& function, std::span<const std::uint64_t> words) {
+    return Count(function, words).block(0);
+}
+
+}  // namespace quern::lir
