@@ -49,6 +49,10 @@ struct DeviceInfo {
 /// Lists every device of this machine, the interpreter last.
 std::vector<DeviceInfo> devices();
 
+/// Waits until the device has done all that was launched on it, as timing wants. What reads
+/// elements waits by itself. Throws DeviceError if the device was lost.
+void synchronize(const Device& device);
+
 /// Sets the default device of the process. Throws DeviceError if there is no such device.
 void set_default_device(std::string_view id);
 

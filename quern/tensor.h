@@ -89,9 +89,10 @@ public:
     std::size_t bytes() const noexcept { return std::size_t(element_count()) * size_of(dtype_); }
     bool is_contiguous() const noexcept;
 
-    /// Address of the first element.
-    void* data() noexcept;
-    const void* data() const noexcept;
+    /// Address of the first element. Waits for what a device "vulkan:N" does with the memory.
+    /// Throws DeviceError if that device was lost before it ended.
+    void* data();
+    const void* data() const;
 
     /// Typed address. Throws DTypeError if T is not the C++ type of the dtype (16-bit floats are
     /// std::uint16_t, 8-bit floats std::uint8_t, bool is bool).
@@ -136,7 +137,8 @@ public:
     Tensor clone() const;
 
     /// The same elements on another device. Shares storage where the two have one memory, as the
-    /// interpreter and the device cpu do.
+    /// interpreter and the device cpu do; is a row-major copy otherwise, as of and to a device
+    /// "vulkan:N". Throws OutOfMemory.
     Tensor to(const Device& device) const;
 
     /// False once a MemoryPool has taken the memory back: kernels refuse it, and reading it gives
@@ -150,6 +152,7 @@ public:
 private:
     friend class MemoryPool;
     friend class Held;
+    friend class InFlight;
 
     /// In row-major order over all of `storage`.
     Tensor(Shape shape, DType dtype, const Device& device, std::shared_ptr<Storage> storage);

@@ -18,6 +18,7 @@
 #include "quern/runtime/disk_cache.h"
 #include "quern/runtime/held.h"
 #include "quern/runtime/kernel_cache.h"
+#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 
 namespace quern::frontend {
@@ -294,6 +295,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
     launch.numerics = options.numerics;
     launch.prepared = prepare(source, compute, infos, arguments, options);
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    const auto vulkan = vulkan_number(options.placement.device.id());
     launch.shapes = bound_shapes(source, *launch.prepared, infos);
     launch.binding = bind_or_raise(source, *launch.prepared, launch.shapes);
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -302,7 +304,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
         launch.are_as_given = launch.are_as_given && (!flat || operands[i].is_contiguous());
         launch.operands.push_back(flat ? operands[i].contiguous() : operands[i]);
         Tensor& t = launch.operands.back();
-        launch.views.push_back({t.data(), t.dtype(), launch.shapes[i],
+        launch.views.push_back({InFlight::address(t, vulkan), t.dtype(), launch.shapes[i],
                                 flat ? row_major(launch.shapes[i]) : t.strides()});
     }
     for (const ir::Scalar& s : kernel.scalars) {
@@ -371,6 +373,8 @@ void compile_launch(const lang::Source& source, lang::NodeId compute,
 
 void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,
                const Progress& progress) {
+    // What devices do with the operands has to end first.
+    for (const Tensor& operand : launch.operands) operand.data();
     interpret::View output = launch.output;
     output.data = result.data();
     const auto failure =

@@ -9,6 +9,8 @@
 #include "quern/future.h"
 #include "quern/interpret/points.h"
 #include "quern/ir/index.h"
+#include "quern/runtime/device_options.h"
+#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 
 namespace quern::frontend {
@@ -185,7 +187,8 @@ void run_part(const lang::Source& source, const BoundLaunch& launch, const Devic
     if (device.is_cpu()) {
         const auto [code, ready] = compiled(source, launch);
         std::vector<void*> addresses = launch.addresses();
-        addresses.push_back(result.data());
+        // Parts write elements of their own, so none waits for another.
+        addresses.push_back(InFlight::address(result, vulkan_number(result.device().id())));
         if (code->run(ready, addresses)) return;
     }
     if (device.is_vulkan() && vulkan_runs(source, launch, device, result, true)) return;
@@ -273,6 +276,7 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     for (std::int64_t p = 0; p < count; ++p) {
         alone.part = Part{options.placement.spread, trips / count * p + std::min(p, trips % count),
                           trips / count * (p + 1) + std::min(p + 1, trips % count)};
+        alone.placement.device = devices[std::size_t(p)];
         parts.push_back(bound(source, compute, operands, arguments, alone));
     }
     std::vector<Tensor> results;

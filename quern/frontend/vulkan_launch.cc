@@ -8,6 +8,7 @@
 #include "quern/frontend/prepare.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
 
@@ -92,9 +93,17 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     const ReadyLaunch ready = ready_for(device, launch, code->image);
     std::vector<vulkan::Range> operands;
     for (const interpret::View& view : launch.views) operands.push_back(range_of(view));
-    const vulkan::Range output{static_cast<std::byte*>(result.data()), result.bytes(), 0};
+    const std::size_t number = *vulkan_number(device.id());
+    const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
+                               result.bytes(), 0};
     const vulkan::Outcome outcome =
-        driver().run(*code->pipelines, code->image, ready, operands, output, keeps_result);
+        driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
+    if (outcome.ticket > 0) {
+        for (const Tensor& operand : launch.operands) {
+            InFlight::note(operand, number, outcome.ticket);
+        }
+        InFlight::note(result, number, outcome.ticket);
+    }
     if (outcome.is_host_full) raise_out_of_memory(device.id());
     if (outcome.out_of_memory > 0) raise_out_of_memory(device.id(), outcome.out_of_memory);
     if (!outcome.error.empty()) raise(DeviceError("[" + device.id() + "] " + outcome.error));

@@ -38,9 +38,10 @@ private:
     std::vector<Entry> entries_;
 };
 
-/// Runs a launch on a device "vulkan:N". `keeps_result` says that the kernel leaves elements of the
-/// result as they are. False if an assertion did not hold: then the result is unspecified. Throws
-/// Refusal if the device does not run the kernel, OutOfMemory, DeviceError.
+/// Begins a launch on a device "vulkan:N", whose result waits for it where somebody looks.
+/// `keeps_result` says that the kernel leaves elements of the result as they are. False if an
+/// assertion did not hold: then the result is unspecified. Throws Refusal if the device does not
+/// run the kernel, OutOfMemory, DeviceError.
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
                    bool keeps_result, vulkan::PointsAre points = vulkan::PointsAre::Chosen);
 

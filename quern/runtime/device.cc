@@ -155,6 +155,15 @@ bool Device::is_vulkan() const noexcept { return vulkan_number(id_).has_value();
 
 bool Device::is_cpu() const noexcept { return id_ == kCpu || id_.starts_with("cpu:"); }
 
+void synchronize(const Device& device) {
+    const auto number = vulkan_number(device.id());
+    std::string why;
+    vulkan::Driver* const driver = number ? vulkan::driver(why) : nullptr;
+    if (!driver) return;
+    const std::string lost = driver->wait(*number, vulkan::kEverything);
+    if (!lost.empty()) raise(DeviceError("[" + device.id() + "] " + lost));
+}
+
 void set_default_device(std::string_view id) {
     std::string resolved = resolve(id);
     Default& state = default_device();

@@ -2,8 +2,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 
+#include "quern/runtime/vulkan_plugin.h"
+#include "quern/support/check.h"
 #include "quern/support/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -77,6 +80,52 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     if (fill == Fill::None) mark_unset(block->data(), bytes);
     storage->block_ = block.release();
     return storage;
+}
+
+std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::size_t bytes,
+                                                     Fill fill) {
+    const std::string id = "vulkan:" + std::to_string(device);
+    std::string why;
+    vulkan::Driver* const driver = vulkan::driver(why);
+    if (!driver) raise(DeviceError("[" + id + "] E0601: " + why));
+    // First what may fail and is the host's.
+    std::shared_ptr<Storage> storage(new Storage(nullptr));
+    auto memory = std::make_shared<vulkan::Memory>();
+    storage->on_release([=, s = storage.get()] {
+        if (memory->data) driver->free(device, *memory, s->ticket_.load());
+    });
+    if (bytes < kAddressable) *memory = driver->allocate(device, bytes);
+    if (!memory->error.empty()) raise(DeviceError("[" + id + "] " + memory->error));
+    if (!memory->data) raise_out_of_memory(id, bytes);
+    storage->data_ = memory->data;
+    storage->device_ = device;
+    if (fill == Fill::Zero && !memory->is_zero) std::memset(memory->data, 0, bytes);
+    if (fill == Fill::None) mark_unset(memory->data, bytes);
+    return storage;
+}
+
+void Storage::wait() const {
+    const std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    std::string why;
+    const std::string lost = vulkan::driver(why)->wait(device_, ticket);
+    if (!lost.empty()) raise(DeviceError("[vulkan:" + std::to_string(device_) + "] " + lost));
+    // A launch that came meanwhile stays.
+    std::uint64_t expected = ticket;
+    ticket_.compare_exchange_strong(expected, 0);
+}
+
+void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device) {
+    const Storage& storage = *tensor.storage_;
+    std::byte* const data = device && storage.device_ == *device ? storage.data_ : storage.data();
+    return data + tensor.offset_ * std::int64_t(size_of(tensor.dtype_));
+}
+
+void InFlight::note(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept {
+    const Storage& storage = *tensor.storage_;
+    if (storage.device_ != device) return;
+    std::uint64_t last = storage.ticket_.load();
+    while (last < ticket && !storage.ticket_.compare_exchange_weak(last, ticket)) {
+    }
 }
 
 void Storage::mark_unset(std::byte* data, std::size_t bytes) noexcept {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "quern/runtime/pool.h"
@@ -18,6 +19,8 @@ public:
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kPooled = 64 << 10;
 
+    static constexpr std::size_t kNone = ~std::size_t{0};
+
     enum class Fill : std::uint8_t { Zero, None };
 
     /// Allocates at least `bytes` bytes at an address that is a multiple of kAlignment; the address
@@ -25,6 +28,11 @@ public:
     /// Fill::None leaves is of bits 1, NaN in every float, if QUERN_FILL is "nan". Throws
     /// OutOfMemory naming `bytes`.
     static std::shared_ptr<Storage> allocate(std::size_t bytes, Fill fill);
+
+    /// The same of the memory of the device "vulkan:N", which the host sees. Throws DeviceError
+    /// where the device cannot be used.
+    static std::shared_ptr<Storage> allocate_on_vulkan(std::size_t device, std::size_t bytes,
+                                                       Fill fill);
 
     /// Keeps `data`, which belongs to the program.
     static std::shared_ptr<Storage> adopt(void* data);
@@ -55,9 +63,17 @@ public:
     Storage(const Storage&) = delete;
     Storage& operator=(const Storage&) = delete;
 
-    std::byte* data() const noexcept { return data_; }
+    /// Waits for what a device does with the memory. Throws DeviceError if it was lost.
+    std::byte* data() const {
+        if (ticket_.load(std::memory_order_acquire) != 0) wait();
+        return data_;
+    }
 
 private:
+    friend class InFlight;
+
+    void wait() const;
+
     static std::shared_ptr<Storage> from_pool(std::size_t bytes, Fill fill);
 
     explicit Storage(void* data) : data_(static_cast<std::byte*>(data)) {}
@@ -70,9 +86,23 @@ private:
     static constexpr std::uint32_t kTakenBack = std::uint32_t{1} << 31;
     std::atomic<std::uint32_t> uses_{0};
 
+    /// Of a device "vulkan:N": which, and its last launch that may still use the memory.
+    std::size_t device_ = kNone;
+    mutable std::atomic<std::uint64_t> ticket_{0};
+
     /// One of them at most: what std::free and what host_pool() gets back.
     void* owned_ = nullptr;
     Pool::Block* block_ = nullptr;
+};
+
+/// What launches on a device "vulkan:N" know of tensors.
+class InFlight {
+public:
+    /// The address of the first element, without waiting if the memory is the device's own.
+    static void* address(const Tensor& tensor, std::optional<std::size_t> device);
+
+    /// The launch of that ticket uses the memory, if it is the device's own.
+    static void note(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept;
 };
 
 }  // namespace quern

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quern/runtime/device_options.h"
 #include "quern/runtime/shape.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
@@ -12,9 +13,13 @@ namespace {
 
 constexpr std::int64_t kMaxReach = std::int64_t{1} << 59;
 
-std::shared_ptr<Storage> storage_for(const Shape& shape, DType dtype, Storage::Fill fill) {
-    const auto count = static_cast<std::size_t>(element_count(shape));
-    return Storage::allocate(count * size_of(dtype), fill);
+std::shared_ptr<Storage> storage_for(const Shape& shape, DType dtype, const Device& device,
+                                     Storage::Fill fill) {
+    const std::size_t bytes = std::size_t(element_count(shape)) * size_of(dtype);
+    if (const auto number = vulkan_number(device.id())) {
+        return Storage::allocate_on_vulkan(*number, bytes, fill);
+    }
+    return Storage::allocate(bytes, fill);
 }
 
 bool stays_in_reach(const Shape& shape, const std::vector<std::int64_t>& strides) {
@@ -31,13 +36,13 @@ Tensor::Tensor() : Tensor(Shape{}) {}
 
 Tensor::Tensor(Shape shape, DType dtype, const Device& device)
     : Tensor(or_out_of_memory("tensor", [&] {
-          auto storage = storage_for(shape, dtype, Storage::Fill::Zero);
+          auto storage = storage_for(shape, dtype, device, Storage::Fill::Zero);
           return Tensor(std::move(shape), dtype, device, std::move(storage));
       })) {}
 
 Tensor Tensor::empty(Shape shape, DType dtype, const Device& device) {
     return or_out_of_memory("tensor", [&] {
-        auto storage = storage_for(shape, dtype, Storage::Fill::None);
+        auto storage = storage_for(shape, dtype, device, Storage::Fill::None);
         return Tensor(std::move(shape), dtype, device, std::move(storage));
     });
 }
@@ -73,13 +78,6 @@ Tensor Tensor::adopt(void* data, Shape shape, DType dtype, std::vector<std::int6
     });
 }
 
-Tensor Tensor::to(const Device& device) const {
-    // All devices that there are have the memory of the process.
-    Tensor result = *this;
-    result.device_ = device;
-    return result;
-}
-
 bool Tensor::is_alive() const noexcept { return !storage_->is_taken_back(); }
 
 std::int64_t Tensor::shape(int axis) const {
@@ -103,9 +101,9 @@ bool Tensor::is_contiguous() const noexcept {
     return rows_touch;
 }
 
-void* Tensor::data() noexcept { return const_cast<void*>(std::as_const(*this).data()); }
+void* Tensor::data() { return const_cast<void*>(std::as_const(*this).data()); }
 
-const void* Tensor::data() const noexcept {
+const void* Tensor::data() const {
     if (storage_ == nullptr) return nullptr;
     return storage_->data() + offset_ * static_cast<std::int64_t>(size_of(dtype_));
 }

@@ -185,12 +185,25 @@ double Tensor::item() const {
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
+Tensor Tensor::to(const Device& device) const {
+    return or_out_of_memory("to", [&] {
+        if (device != device_ && (device.is_vulkan() || device_.is_vulkan())) {
+            Tensor copy = Tensor::empty(shape_, dtype_, device);
+            gather(*this, copy.data(), dtype_);
+            return copy;
+        }
+        // The other devices have the memory of the process.
+        Tensor same = *this;
+        same.device_ = device;
+        return same;
+    });
+}
+
 Tensor Tensor::clone() const { return to(dtype_); }
 
 Tensor Tensor::to(DType dtype) const {
     return or_out_of_memory("to", [&] {
-        const std::size_t bytes = static_cast<std::size_t>(element_count()) * size_of(dtype);
-        Tensor copy(shape_, dtype, device_, Storage::allocate(bytes, Storage::Fill::None));
+        Tensor copy = Tensor::empty(shape_, dtype, device_);
         gather(*this, copy.data(), dtype);
         return copy;
     });

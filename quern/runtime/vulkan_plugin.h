@@ -56,7 +56,22 @@ struct Compiled {
     std::string error;
 };
 
-/// Bytes of the host.
+/// Memory that host and device both see.
+struct Memory {
+    /// Null if the device has no room.
+    std::byte* data = nullptr;
+
+    /// Whether nobody has written it.
+    bool is_zero = false;
+
+    /// The driver's.
+    void* block = nullptr;
+
+    /// Why the device cannot be used, or empty.
+    std::string error;
+};
+
+/// Bytes that the host sees.
 struct Range {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
@@ -80,6 +95,9 @@ struct Outcome {
 
     /// What the driver reports, or empty.
     std::string error;
+
+    /// For `wait`: the device may still be at it. 0 if it has ended.
+    std::uint64_t ticket = 0;
 };
 
 /// Thread-safe.
@@ -93,9 +111,19 @@ public:
     virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                              Numerics numerics, PointsAre points) = 0;
 
-    /// Runs a launch and waits for it. Operands are copied to the device, the output back;
-    /// `keeps_output` says that it is copied there first.
-    virtual Outcome run(const Pipelines& pipelines, const KernelImage& image,
+    /// At an address that is a multiple of 256.
+    virtual Memory allocate(std::size_t device, std::size_t bytes) = 0;
+
+    /// The memory is used again once the launch of that ticket has ended.
+    virtual void free(std::size_t device, const Memory& memory, std::uint64_t ticket) noexcept = 0;
+
+    /// Until the launch of that ticket and all before it have ended. What was lost, or empty.
+    virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
+
+    /// Begins a launch, after those before it. Operands that are not in the device's memory are
+    /// copied there, and such an output back; `keeps_output` says that it is copied there first.
+    /// Waits where the launch may fail or its output is the host's.
+    virtual Outcome run(const std::shared_ptr<const Pipelines>& pipelines, const KernelImage& image,
                         const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                         bool keeps_output) = 0;
 };
@@ -106,6 +134,9 @@ using DriverFunction = Driver*(std::string& why);
 inline constexpr const char* kDriverSymbol = "quern_vulkan_driver";
 inline constexpr const char* kVersionSymbol = "quern_vulkan_code_version";
 inline constexpr const char* kPluginName = "libquern_vulkan.so";
+
+/// The ticket of whatever was launched.
+inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
 
 /// Loads the plug-in and the system's Vulkan at the first call. Null and why if one is not here.
 Driver* driver(std::string& why);

@@ -72,6 +72,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+    controls.cuts_loops = controls.folds_wrongly;
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
     const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
     const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;

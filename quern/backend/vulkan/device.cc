@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "quern/runtime/compiled.h"
 
@@ -15,31 +16,7 @@ constexpr std::size_t kMostScratch = std::size_t{64} << 20;
 /// What the pool keeps that no launch uses.
 constexpr std::size_t kIdle = std::size_t{256} << 20;
 
-void check(VkResult result, const char* call) {
-    if (result != VK_SUCCESS) throw VulkanError(call, result);
-}
-
-std::string name_of(VkResult result) {
-    switch (result) {
-        case VK_ERROR_DEVICE_LOST:
-            return "the device is lost";
-        case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-            return "the device is out of memory";
-        case VK_ERROR_OUT_OF_HOST_MEMORY:
-            return "the host is out of memory";
-        case VK_ERROR_INITIALIZATION_FAILED:
-            return "the driver does not start";
-        case VK_TIMEOUT:
-            return "no answer in time";
-        default:
-            return "VkResult " + std::to_string(int(result));
-    }
-}
-
 }  // namespace
-
-VulkanError::VulkanError(const char* call, VkResult result)
-    : std::runtime_error(std::string(call) + ": " + name_of(result)) {}
 
 MappedHeap::MappedHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk)
     : device_(device), vk_(vk) {
@@ -129,10 +106,14 @@ void MappedHeap::give_back(std::byte* memory, std::size_t) noexcept {
     slabs_.erase(found);
 }
 
-std::uint64_t MappedHeap::address_of(const std::byte* data) const {
+std::optional<std::uint64_t> MappedHeap::address_of(const std::byte* data) const {
     const std::lock_guard lock(mutex_);
-    const auto& [begin, slab] = *std::prev(slabs_.upper_bound(data));
-    return slab.address + std::uint64_t(data - begin);
+    const auto after = slabs_.upper_bound(data);
+    if (after == slabs_.begin()) return std::nullopt;
+    const auto& [begin, slab] = *std::prev(after);
+    const auto offset = std::size_t(data - begin);
+    if (offset >= slab.bytes) return std::nullopt;
+    return slab.address + offset;
 }
 
 /// Memory for one launch.
@@ -152,24 +133,58 @@ public:
 
     Piece take(std::size_t bytes) {
         all_.reserve(all_.size() + 1);
-        Pool::Block* const block = device_.pool_->allocate(std::max<std::size_t>(bytes, 1));
+        Pool::Block* const block = device_.take(bytes);
         if (!block) {
             missing_ = bytes;
             throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
         }
         all_.push_back(block);
-        return {block->data(), device_.heap_->address_of(block->data())};
+        return {block->data(), *device_.heap_->address_of(block->data())};
+    }
+
+    /// Those bytes where they are, if the device sees them; or else in memory of the launch, copied
+    /// if `is_read`.
+    Piece with(const Range& range, bool is_read) {
+        if (const auto address = device_.heap_->address_of(range.data)) {
+            return {range.data, *address};
+        }
+        const Piece piece = take(range.bytes);
+        if (is_read && range.bytes > 0) std::memcpy(piece.host, range.data, range.bytes);
+        return piece;
     }
 
     std::size_t missing() const { return missing_; }
+    const std::vector<Pool::Block*>& all() const { return all_; }
 
-    /// The device may still use them.
-    void abandon() { all_.clear(); }
+    /// They are another's, or the device may use them for ever.
+    void leave() { all_.clear(); }
 
 private:
     GpuDevice& device_;
     std::vector<Pool::Block*> all_;
     std::size_t missing_ = 0;
+};
+
+/// Memory of a tensor.
+struct GpuDevice::Lent {
+    Pool::Block* block = nullptr;
+
+    /// Once it is returned: the last launch that uses it, and what was returned before it.
+    std::uint64_t ticket = 0;
+    Lent* next = nullptr;
+};
+
+/// All of a launch but commands.
+struct GpuDevice::Recipe {
+    Push push;
+    std::uint64_t most = 0;
+
+    /// The address of the words of each stage.
+    std::vector<std::uint64_t> words;
+    std::byte* result = nullptr;
+
+    /// Where invocations say why they ended early.
+    const std::byte* table = nullptr;
 };
 
 GpuDevice::GpuDevice(VkPhysicalDevice physical, const Abilities& abilities)
@@ -201,30 +216,15 @@ void GpuDevice::open(VkPhysicalDevice physical) {
                                    .pEnabledFeatures = &abilities_.core};
     check(vkCreateDevice(physical, &about, nullptr, &device_), "vkCreateDevice");
     volkLoadDeviceTable(&vk_, device_);
-    vk_.vkGetDeviceQueue(device_, abilities_.queue_family, 0, &queue_);
-    const VkCommandPoolCreateInfo pool{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                       .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-                                       .queueFamilyIndex = abilities_.queue_family};
-    check(vk_.vkCreateCommandPool(device_, &pool, nullptr, &commands_), "vkCreateCommandPool");
-    const VkCommandBufferAllocateInfo buffer{
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = commands_,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
-    check(vk_.vkAllocateCommandBuffers(device_, &buffer, &command_), "vkAllocateCommandBuffers");
     const VkPushConstantRange pushed{VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Push)};
     const VkPipelineLayoutCreateInfo layout{.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                             .pushConstantRangeCount = 1,
                                             .pPushConstantRanges = &pushed};
     check(vk_.vkCreatePipelineLayout(device_, &layout, nullptr, &layout_),
           "vkCreatePipelineLayout");
-    const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    const VkSemaphoreCreateInfo semaphore{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
-                                          .pNext = &timeline};
-    check(vk_.vkCreateSemaphore(device_, &semaphore, nullptr, &done_), "vkCreateSemaphore");
     heap_ = std::make_unique<MappedHeap>(physical, device_, vk_);
     pool_ = std::make_unique<Pool>(*heap_, std::numeric_limits<std::size_t>::max(), kIdle);
+    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, *pool_);
 }
 
 GpuDevice::~GpuDevice() { close(); }
@@ -232,12 +232,96 @@ GpuDevice::~GpuDevice() { close(); }
 void GpuDevice::close() noexcept {
     if (!device_) return;
     vk_.vkDeviceWaitIdle(device_);
+    queue_.reset();
     pool_.reset();
     heap_.reset();
-    vk_.vkDestroySemaphore(device_, done_, nullptr);
     vk_.vkDestroyPipelineLayout(device_, layout_, nullptr);
-    vk_.vkDestroyCommandPool(device_, commands_, nullptr);
     vk_.vkDestroyDevice(device_, nullptr);
+}
+
+Pool::Block* GpuDevice::take(std::size_t bytes) {
+    const std::size_t size = std::max<std::size_t>(bytes, 1);
+    if (Pool::Block* const block = pool_->allocate(size)) return block;
+    queue_->submit();
+    queue_->wait(queue_->submitted());
+    reclaim();
+    return pool_->allocate(size);
+}
+
+Memory GpuDevice::allocate(std::size_t bytes) {
+    auto lent = std::make_unique<Lent>();
+    const std::lock_guard lock(mutex_);
+    Memory memory;
+    try {
+        if (returned_) reclaim();
+        lent->block = take(bytes);
+    } catch (const VulkanError& error) {
+        lose(error);
+    }
+    memory.error = lost_;
+    if (!lent->block) return memory;
+    memory.data = lent->block->data();
+    memory.is_zero = lent->block->is_zero();
+    memory.block = lent.release();
+    return memory;
+}
+
+void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
+    auto* const lent = static_cast<Lent*>(memory.block);
+    const std::lock_guard lock(mutex_);
+    if (ticket <= ended_) {
+        pool_->free(lent->block);
+        delete lent;
+        return;
+    }
+    lent->ticket = ticket;
+    lent->next = std::exchange(returned_, lent);
+    queue_->count(lent->block->size());
+}
+
+void GpuDevice::reclaim() {
+    ended_ = queue_->reclaim();
+    for (Lent** at = &returned_; *at;) {
+        Lent* const lent = *at;
+        if (lent->ticket > ended_) {
+            at = &lent->next;
+            continue;
+        }
+        *at = lent->next;
+        pool_->free(lent->block);
+        delete lent;
+    }
+}
+
+void GpuDevice::lose(const VulkanError& error) {
+    if (lost_.empty()) lost_ = error.what();
+}
+
+std::string GpuDevice::wait(std::uint64_t ticket) {
+    std::unique_lock lock(mutex_);
+    if (!lost_.empty() || ticket <= ended_) return lost_;
+    try {
+        if (ticket > queue_->submitted()) queue_->submit();
+        const std::uint64_t submitted = std::min(ticket, queue_->submitted());
+        lock.unlock();
+        queue_->wait(submitted);
+        lock.lock();
+        reclaim();
+    } catch (const VulkanError& error) {
+        if (!lock.owns_lock()) lock.lock();
+        lose(error);
+    }
+    return lost_;
+}
+
+void GpuDevice::finish() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!lost_.empty()) return;
+    try {
+        queue_->wait(queue_->submitted());
+    } catch (const VulkanError&) {
+        // Nobody is left to know.
+    }
 }
 
 VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module) {
@@ -263,8 +347,9 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module) {
 void GpuDevice::destroy(VkPipeline pipeline) { vk_.vkDestroyPipeline(device_, pipeline, nullptr); }
 
 /// The points of a stage, as many at a time as a dispatch may have and as there is scratch for.
-void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t most) {
-    vk_.vkCmdBindPipeline(command_, VK_PIPELINE_BIND_POINT_COMPUTE, stage.pipeline);
+void GpuDevice::dispatch(VkCommandBuffer commands, const Stage& stage, const Push& push,
+                         std::uint64_t most) const {
+    vk_.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, stage.pipeline);
     const std::uint64_t groups_at_once = abilities_.properties.limits.maxComputeWorkGroupCount[0];
     // Invocations have numbers of 32 bits.
     constexpr std::uint64_t kMostInvocations = (std::uint64_t{1} << 32) - kGroup;
@@ -274,46 +359,21 @@ void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t mos
     for (std::uint64_t begin = 0; begin < end; begin += most) {
         part.begin = begin;
         part.end = std::min(end, begin + most);
-        vk_.vkCmdPushConstants(command_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof part,
+        vk_.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof part,
                                &part);
         const std::uint64_t groups =
             (part.end - part.begin + stage.points_of_group - 1) / stage.points_of_group;
-        vk_.vkCmdDispatch(command_, std::uint32_t(groups), 1, 1);
-        // The next part takes the same scratch, the next stage what this one wrote.
-        wait_for_memory(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
+        vk_.vkCmdDispatch(commands, std::uint32_t(groups), 1, 1);
+        // The next part takes the same scratch, the next stage and the next launch what this one
+        // wrote.
+        const VkMemoryBarrier barrier{
+            .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+            .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+            .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+        vk_.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr,
+                                 0, nullptr);
     }
-}
-
-void GpuDevice::wait_for_memory(VkPipelineStageFlags from, VkPipelineStageFlags to) {
-    VkAccessFlags reads = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    if (to == VK_PIPELINE_STAGE_HOST_BIT) reads = VK_ACCESS_HOST_READ_BIT;
-    const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                  .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-                                  .dstAccessMask = reads};
-    vk_.vkCmdPipelineBarrier(command_, from, to, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-}
-
-void GpuDevice::submit_and_wait() {
-    const std::uint64_t value = ++submitted_;
-    const VkTimelineSemaphoreSubmitInfo timeline{
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value};
-    const VkSubmitInfo submit{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                              .pNext = &timeline,
-                              .commandBufferCount = 1,
-                              .pCommandBuffers = &command_,
-                              .signalSemaphoreCount = 1,
-                              .pSignalSemaphores = &done_};
-    is_pending_ = true;
-    check(vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit");
-    const VkSemaphoreWaitInfo wait{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                   .semaphoreCount = 1,
-                                   .pSemaphores = &done_,
-                                   .pValues = &value};
-    check(vk_.vkWaitSemaphores(device_, &wait, std::numeric_limits<std::uint64_t>::max()),
-          "vkWaitSemaphores");
-    is_pending_ = false;
 }
 
 namespace {
@@ -328,90 +388,110 @@ bool is_addressed_by_32_bits(std::span<const Range> operands, Range output,
 
 }  // namespace
 
-Outcome GpuDevice::run(std::span<const Stage> stages, const KernelImage& image,
-                       const ReadyLaunch& launch, std::span<const Range> operands, Range output,
-                       bool keeps_output) {
-    const std::lock_guard lock(mutex_);
-    Outcome outcome;
-    if (is_lost_) {
-        outcome.error = "the device is lost";
-        return outcome;
+GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
+    const ReadyLaunch& launch = work.launch;
+    const std::size_t count = work.operands.size();
+    Recipe recipe;
+    std::vector<std::uint64_t> addresses(work.image.buffer_count, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+        addresses[i] = blocks.with(work.operands[i], true).address + work.operands[i].offset;
     }
-    if (!abilities_.integers.has_64 && !is_addressed_by_32_bits(operands, output, launch)) {
+    const auto result = blocks.with(work.output, work.keeps_output);
+    recipe.result = result.host;
+    addresses[count] = result.address;
+    for (std::size_t i = 0; i < work.image.shared.size(); ++i) {
+        addresses[work.image.shared[i].buffer] = blocks.take(launch.shared[i]).address;
+    }
+    recipe.most = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t points = 0;
+    for (const auto& stage : launch.stages) points = std::max(points, std::uint64_t(stage.points));
+    if (launch.local > 0) {
+        recipe.most = std::max<std::uint64_t>(kMostScratch / launch.local, 1);
+        if (recipe.most > kGroup) recipe.most = recipe.most / kGroup * kGroup;
+    }
+    const std::uint64_t at_once = std::min(points, recipe.most);
+    recipe.push.scratch_bytes = launch.local;
+    if (launch.local > 0) {
+        recipe.push.scratch = blocks.take(launch.local * at_once).address;
+    }
+
+    // One block: whether an assertion failed, addresses, and the words of each stage.
+    std::vector<std::uint64_t> content{0};
+    content.insert(content.end(), addresses.begin(), addresses.end());
+    std::vector<std::size_t> starts;
+    for (const auto& stage : launch.stages) {
+        starts.push_back(content.size());
+        content.insert(content.end(), stage.words.begin(), stage.words.end());
+    }
+    const std::size_t bytes = content.size() * sizeof(std::uint64_t);
+    const auto table = blocks.take(bytes);
+    std::memcpy(table.host, content.data(), bytes);
+    recipe.table = table.host;
+    recipe.push.failed = table.address;
+    recipe.push.buffers = table.address + sizeof(std::uint64_t);
+    for (const std::size_t start : starts) {
+        recipe.words.push_back(table.address + start * sizeof(std::uint64_t));
+    }
+    return recipe;
+}
+
+void GpuDevice::record(const Work& work, const Recipe& recipe) {
+    const VkCommandBuffer commands = queue_->commands();
+    Push push = recipe.push;
+    for (std::size_t i = 0; i < work.stages.size(); ++i) {
+        push.words = recipe.words[i];
+        push.end = std::uint64_t(work.launch.stages[i].points);
+        dispatch(commands, work.stages[i], push, recipe.most);
+    }
+}
+
+Outcome GpuDevice::run(const Work& work) {
+    std::unique_lock lock(mutex_);
+    Outcome outcome;
+    outcome.error = lost_;
+    if (!lost_.empty()) return outcome;
+    if (!abilities_.integers.has_64 &&
+        !is_addressed_by_32_bits(work.operands, work.output, work.launch)) {
         outcome.has_failed = true;
         return outcome;
     }
     Blocks blocks(*this);
     try {
-        std::vector<std::uint64_t> addresses(image.buffer_count, 0);
-        for (std::size_t i = 0; i < operands.size(); ++i) {
-            const auto piece = blocks.take(operands[i].bytes);
-            if (operands[i].bytes > 0) {
-                std::memcpy(piece.host, operands[i].data, operands[i].bytes);
-            }
-            addresses[i] = piece.address + operands[i].offset;
+        reclaim();
+        const Recipe recipe = prepare(work, blocks);
+        const bool is_of_host = recipe.result != work.output.data && work.output.bytes > 0;
+        queue_->commands();
+        queue_->reserve(blocks.all().size());
+        record(work, recipe);
+        const std::uint64_t ticket = queue_->ticket();
+        if (!work.may_fail && !is_of_host) {
+            queue_->keep(blocks.all(), work.code);
+            blocks.leave();
+            queue_->submit_if_due();
+            outcome.ticket = ticket;
+            return outcome;
         }
-        const auto result = blocks.take(output.bytes);
-        if (keeps_output && output.bytes > 0) {
-            std::memcpy(result.host, output.data, output.bytes);
-        }
-        addresses[operands.size()] = result.address;
-        for (std::size_t i = 0; i < image.shared.size(); ++i) {
-            addresses[image.shared[i].buffer] = blocks.take(launch.shared[i]).address;
-        }
-        std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-        std::uint64_t points = 0;
-        for (const auto& stage : launch.stages)
-            points = std::max(points, std::uint64_t(stage.points));
-        if (launch.local > 0) {
-            most = std::max<std::uint64_t>(kMostScratch / launch.local, 1);
-            if (most > kGroup) most = most / kGroup * kGroup;
-        }
-        const std::uint64_t at_once = std::min(points, most);
-        Push push;
-        push.scratch_bytes = launch.local;
-        if (launch.local > 0) push.scratch = blocks.take(launch.local * at_once).address;
-
-        // One block: whether an assertion failed, addresses, and the words of each stage.
-        std::size_t words = 1 + addresses.size();
-        for (const auto& stage : launch.stages) words += stage.words.size();
-        const auto table = blocks.take(words * sizeof(std::uint64_t));
-        std::vector<std::uint64_t> content{0};
-        content.insert(content.end(), addresses.begin(), addresses.end());
-        push.failed = table.address;
-        push.buffers = table.address + sizeof(std::uint64_t);
-
-        check(vk_.vkResetCommandPool(device_, commands_, 0), "vkResetCommandPool");
-        const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                             .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-        check(vk_.vkBeginCommandBuffer(command_, &begin), "vkBeginCommandBuffer");
-        for (std::size_t i = 0; i < launch.stages.size(); ++i) {
-            push.words = table.address + content.size() * sizeof(std::uint64_t);
-            push.end = std::uint64_t(launch.stages[i].points);
-            content.insert(content.end(), launch.stages[i].words.begin(),
-                           launch.stages[i].words.end());
-            dispatch(stages[i], push, most);
-        }
-        wait_for_memory(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT);
-        check(vk_.vkEndCommandBuffer(command_), "vkEndCommandBuffer");
-        std::memcpy(table.host, content.data(), content.size() * sizeof(std::uint64_t));
-        submit_and_wait();
+        queue_->submit();
+        lock.unlock();
+        queue_->wait(ticket);
+        lock.lock();
+        reclaim();
         const auto says = [&](std::size_t why) {
             std::uint32_t word = 0;
-            std::memcpy(&word, table.host + why, sizeof word);
+            std::memcpy(&word, recipe.table + why, sizeof word);
             return word != 0;
         };
         outcome.has_failed = says(kAssertionFailed);
         outcome.is_cut = says(kLoopCut) && !outcome.has_failed;
-        if (output.bytes > 0) std::memcpy(output.data, result.host, output.bytes);
+        if (is_of_host) std::memcpy(work.output.data, recipe.result, work.output.bytes);
     } catch (const VulkanError& error) {
+        if (!lock.owns_lock()) lock.lock();
         outcome.error = error.what();
         outcome.out_of_memory = blocks.missing();
-        if (is_pending_ && vk_.vkDeviceWaitIdle(device_) != VK_SUCCESS) {
-            is_lost_ = true;
-            blocks.abandon();
+        if (outcome.out_of_memory == 0) {
+            lose(error);
+            blocks.leave();
         }
-        is_pending_ = false;
     }
     return outcome;
 }

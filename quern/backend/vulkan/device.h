@@ -7,22 +7,17 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "quern/backend/vulkan/emit.h"
+#include "quern/backend/vulkan/queue.h"
 #include "quern/runtime/pool.h"
 #include "quern/runtime/vulkan_plugin.h"
 
 namespace quern::vulkan {
-
-/// What a call of Vulkan did not do.
-class VulkanError : public std::runtime_error {
-public:
-    VulkanError(const char* call, VkResult result);
-};
 
 /// What a physical device has of what kernels may use.
 struct Abilities {
@@ -55,8 +50,8 @@ public:
     std::byte* take(std::size_t bytes) noexcept override;
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
 
-    /// What the device calls an address of the host.
-    std::uint64_t address_of(const std::byte* data) const;
+    /// What the device calls an address of the host; none if the memory is of another heap.
+    std::optional<std::uint64_t> address_of(const std::byte* data) const;
 
 private:
     struct Slab {
@@ -78,13 +73,21 @@ private:
     std::map<const std::byte*, Slab> slabs_;
 };
 
-/// A device in use. Launches wait for each other.
+/// A device in use. Thread-safe.
 class GpuDevice {
 public:
     GpuDevice(VkPhysicalDevice physical, const Abilities& abilities);
     ~GpuDevice();
     GpuDevice(const GpuDevice&) = delete;
     GpuDevice& operator=(const GpuDevice&) = delete;
+
+    /// As Driver has them.
+    Memory allocate(std::size_t bytes);
+    void free(const Memory& memory, std::uint64_t ticket) noexcept;
+    std::string wait(std::uint64_t ticket);
+
+    /// Waits for what was submitted, at the end of the process.
+    void finish() noexcept;
 
     struct Stage {
         VkPipeline pipeline = VK_NULL_HANDLE;
@@ -94,34 +97,59 @@ public:
     VkPipeline pipeline(std::span<const std::uint32_t> module);
     void destroy(VkPipeline pipeline);
 
-    Outcome run(std::span<const Stage> stages, const KernelImage& image, const ReadyLaunch& launch,
-                std::span<const Range> operands, Range output, bool keeps_output);
+    /// What one launch is.
+    struct Work {
+        std::span<const Stage> stages;
+        const KernelImage& image;
+        const ReadyLaunch& launch;
+        std::span<const Range> operands;
+        Range output;
+        bool keeps_output = false;
+
+        /// Whether an invocation may say why it ended early.
+        bool may_fail = false;
+
+        /// Owns the pipelines.
+        std::shared_ptr<const void> code;
+    };
+
+    /// As Driver has it.
+    Outcome run(const Work& work);
 
 private:
     class Blocks;
+    struct Lent;
+    struct Recipe;
 
     void open(VkPhysicalDevice physical);
     void close() noexcept;
-    void dispatch(const Stage& stage, const Push& push, std::uint64_t most);
-    void wait_for_memory(VkPipelineStageFlags from, VkPipelineStageFlags to);
-    void submit_and_wait();
+    Pool::Block* take(std::size_t bytes);
+    Recipe prepare(const Work& work, Blocks& blocks) const;
+    void record(const Work& work, const Recipe& recipe);
+    void dispatch(VkCommandBuffer commands, const Stage& stage, const Push& push,
+                  std::uint64_t most) const;
+    void reclaim();
+    void lose(const VulkanError& error);
 
     const Abilities& abilities_;
     VkDevice device_ = VK_NULL_HANDLE;
     VolkDeviceTable vk_{};
-    VkQueue queue_ = VK_NULL_HANDLE;
-    VkCommandPool commands_ = VK_NULL_HANDLE;
-    VkCommandBuffer command_ = VK_NULL_HANDLE;
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
-    VkSemaphore done_ = VK_NULL_HANDLE;
-    std::uint64_t submitted_ = 0;
-
-    /// Work was given to the device that nobody has waited for; nobody can any more.
-    bool is_pending_ = false;
-    bool is_lost_ = false;
     std::unique_ptr<MappedHeap> heap_;
     std::unique_ptr<Pool> pool_;
+
+    /// Of what follows.
     std::mutex mutex_;
+    std::unique_ptr<Queue> queue_;
+
+    /// Memory of tensors that are gone, which the device may still use.
+    Lent* returned_ = nullptr;
+
+    /// The last ticket that is known to have ended.
+    std::uint64_t ended_ = 0;
+
+    /// Why the device cannot be used any more, or empty.
+    std::string lost_;
 };
 
 }  // namespace quern::vulkan

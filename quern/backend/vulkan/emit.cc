@@ -596,7 +596,7 @@ private:
         m_.label(after);
         join(before);
         m_.statement(Op::OpStore, {used_, start});
-        // A driver that ends loops after so many iterations must not pass for one that does not.
+        if (!controls_.cuts_loops) return variable;
         const Id reached = m_.op(Op::OpLoad, type, {counter});
         fail_if(code_.test(Op::OpSLessThan, reached, value(i.b)), kLoopCut);
         return variable;
@@ -654,6 +654,13 @@ private:
 
 std::uint32_t points_of_group(const lir::Function& function) {
     return lanes_of(function) > 1 ? 1 : kGroup;
+}
+
+bool may_fail(const lir::Function& function) {
+    return std::ranges::any_of(function.blocks, [&](const auto& block) {
+        return std::ranges::any_of(block,
+                                   [&](ValueId id) { return function[id].op == lir::Op::Assert; });
+    });
 }
 
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,

@@ -16,6 +16,9 @@ struct FloatControls {
     /// What the driver knows of floats it folds as no float behaves: Mesa's llvmpipe takes 0 for
     /// 0 * x and x for x + 0, which loses NaN and signs.
     bool folds_wrongly = false;
+
+    /// It leaves loops after kMostIterations of an invocation, as llvmpipe does.
+    bool cuts_loops = false;
 };
 
 /// The integers that a device computes with, and those that it loads and stores; 32 bits it always
@@ -25,11 +28,13 @@ struct Integers {
     bool loads_8 = true, loads_16 = true;
 };
 
+inline constexpr std::uint64_t kMostIterations = 65535;
+
 /// Invocations of a work-group of which each does a point.
 inline constexpr std::uint32_t kGroup = 64;
 
 /// Where an invocation that ends early says why, in bytes: an assertion does not hold; the driver
-/// left a loop before its end, as Mesa's llvmpipe does after 65535 iterations.
+/// left a loop before its end.
 inline constexpr std::uint32_t kAssertionFailed = 0, kLoopCut = 4;
 
 /// What a dispatch pushes. Invocation or work-group number i does point `begin` + i, if that is
@@ -65,5 +70,8 @@ std::uint32_t points_of_group(const lir::Function& function);
 /// bufferDeviceAddress and vulkanMemoryModel, and whatever else its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
                                 const Integers& integers);
+
+/// Whether an assertion of that module may fail.
+bool may_fail(const lir::Function& function);
 
 }  // namespace quern::vulkan

@@ -5,6 +5,7 @@
 #include <spirv-tools/libspirv.hpp>
 #endif
 
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,8 @@
 
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/vulkan/device.h"
+#include "quern/lir/iterations.h"
+#include "quern/runtime/compiled.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/schedule/plan.h"
 
@@ -51,10 +54,26 @@ public:
     GpuDevice& device() const { return device_; }
 
     std::vector<GpuDevice::Stage> stages;
+    bool may_fail = false;
+
+    /// Of the stages, if the driver leaves loops too early.
+    std::vector<lir::Function> functions;
+
+    /// Whether it may leave one in such a launch.
+    bool may_be_cut(const ReadyLaunch& launch) const {
+        for (std::size_t i = 0; i < functions.size(); ++i) {
+            if (lir::most_iterations(functions[i], launch.stages[i].words) > kMostIterations) {
+                return true;
+            }
+        }
+        return false;
+    }
 
 private:
     GpuDevice& device_;
 };
+
+void finish_all();
 
 class VulkanDriver : public Driver {
 public:
@@ -119,6 +138,10 @@ public:
                 }
                 result.error = invalid(words);
                 if (!result.error.empty()) return result;
+                pipelines->may_fail |= may_fail(stage.function);
+                if (abilities.controls.cuts_loops) {
+                    pipelines->functions.push_back(stage.function);
+                }
                 pipelines->stages.push_back({gpu.pipeline(words), points_of_group(stage.function)});
             }
             result.pipelines = std::move(pipelines);
@@ -130,12 +153,47 @@ public:
         return result;
     }
 
-    Outcome run(const Pipelines& pipelines, const KernelImage& image, const ReadyLaunch& launch,
-                std::span<const Range> operands, Range output, bool keeps_output) override {
-        const auto& loaded = static_cast<const LoadedPipelines&>(pipelines);
+    Memory allocate(std::size_t device, std::size_t bytes) override {
         try {
-            return loaded.device().run(loaded.stages, image, launch, operands, output,
-                                       keeps_output);
+            return opened(device).allocate(bytes);
+        } catch (const VulkanError& error) {
+            Memory none;
+            none.error = error.what();
+            return none;
+        } catch (const std::bad_alloc&) {
+            return {};
+        }
+    }
+
+    void free(std::size_t device, const Memory& memory, std::uint64_t ticket) noexcept override {
+        opened_[device]->free(memory, ticket);
+    }
+
+    std::string wait(std::size_t device, std::uint64_t ticket) override {
+        GpuDevice* const gpu = opened_if_used(device);
+        return gpu ? gpu->wait(ticket) : std::string();
+    }
+
+    /// Drivers' threads must be at rest when the process takes their libraries down.
+    void finish() noexcept {
+        for (std::size_t i = 0; i < opened_.size(); ++i) {
+            if (GpuDevice* const gpu = opened_if_used(i)) gpu->finish();
+        }
+    }
+
+    Outcome run(const std::shared_ptr<const Pipelines>& pipelines, const KernelImage& image,
+                const ReadyLaunch& launch, std::span<const Range> operands, Range output,
+                bool keeps_output) override {
+        const auto& loaded = static_cast<const LoadedPipelines&>(*pipelines);
+        try {
+            return loaded.device().run({.stages = loaded.stages,
+                                        .image = image,
+                                        .launch = launch,
+                                        .operands = operands,
+                                        .output = output,
+                                        .keeps_output = keeps_output,
+                                        .may_fail = loaded.may_fail || loaded.may_be_cut(launch),
+                                        .code = pipelines});
         } catch (const std::bad_alloc&) {
             Outcome outcome;
             outcome.is_host_full = true;
@@ -148,10 +206,18 @@ public:
     }
 
 private:
+    GpuDevice* opened_if_used(std::size_t device) {
+        const std::lock_guard lock(mutex_);
+        return opened_[device].get();
+    }
+
     GpuDevice& opened(std::size_t device) {
         const std::lock_guard lock(mutex_);
         auto& gpu = opened_[device];
-        if (!gpu) gpu = std::make_unique<GpuDevice>(physical_[device], abilities_[device]);
+        if (gpu) return *gpu;
+        gpu = std::make_unique<GpuDevice>(physical_[device], abilities_[device]);
+        // Called before what the driver has registered until now.
+        std::atexit(finish_all);
         return *gpu;
     }
 
@@ -162,23 +228,29 @@ private:
     std::vector<std::unique_ptr<GpuDevice>> opened_;
 };
 
+VulkanDriver& the_driver() {
+    // Never destroyed: drivers may be gone when the process's own objects end.
+    static VulkanDriver& driver = *new VulkanDriver;
+    return driver;
+}
+
+void finish_all() { the_driver().finish(); }
+
 }  // namespace
 }  // namespace quern::vulkan
 
 extern "C" __attribute__((visibility("default"))) quern::vulkan::Driver* quern_vulkan_driver(
     std::string& why) {
-    using quern::vulkan::VulkanDriver;
-    // Never destroyed: drivers may be gone when the process's own objects end.
-    static VulkanDriver& driver = *new VulkanDriver;
+    using quern::vulkan::the_driver;
     static const std::string reason = [] {
         try {
-            return driver.start();
+            return the_driver().start();
         } catch (const std::exception& error) {
             return std::string(error.what());
         }
     }();
     why = reason;
-    return reason.empty() ? &driver : nullptr;
+    return reason.empty() ? &the_driver() : nullptr;
 }
 
 extern "C" __attribute__((visibility("default"))) const char* quern_vulkan_code_version() {

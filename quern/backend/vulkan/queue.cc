@@ -1,0 +1,177 @@
+#include "quern/backend/vulkan/queue.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace quern::vulkan {
+namespace {
+
+/// A launch costs less than a submission, and the device must not wait long for the first.
+constexpr std::size_t kMostLaunches = 16;
+
+/// Submissions that a device has at a time, so that it has work while the host records more.
+constexpr std::size_t kBusy = 2;
+
+/// Beyond them the host waits: what is in flight holds memory.
+constexpr std::size_t kMostInFlight = 4;
+
+/// Bytes that wait for one submission to end.
+constexpr std::size_t kMostHeld = std::size_t{64} << 20;
+
+std::string name_of(VkResult result) {
+    switch (result) {
+        case VK_ERROR_DEVICE_LOST:
+            return "the device is lost";
+        case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+            return "the device is out of memory";
+        case VK_ERROR_OUT_OF_HOST_MEMORY:
+            return "the host is out of memory";
+        case VK_ERROR_INITIALIZATION_FAILED:
+            return "the driver does not start";
+        case VK_TIMEOUT:
+            return "no answer in time";
+        default:
+            return "VkResult " + std::to_string(int(result));
+    }
+}
+
+}  // namespace
+
+VulkanError::VulkanError(const char* call, VkResult result)
+    : std::runtime_error(std::string(call) + ": " + name_of(result)) {}
+
+void check(VkResult result, const char* call) {
+    if (result != VK_SUCCESS) throw VulkanError(call, result);
+}
+
+Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool)
+    : device_(device), vk_(vk), family_(family), pool_(pool) {
+    vk_.vkGetDeviceQueue(device_, family_, 0, &queue_);
+    const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    const VkSemaphoreCreateInfo semaphore{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                          .pNext = &timeline};
+    try {
+        check(vk_.vkCreateSemaphore(device_, &semaphore, nullptr, &ended_), "vkCreateSemaphore");
+        for (std::size_t i = 0; i <= kMostInFlight; ++i) make_spare();
+    } catch (...) {
+        destroy();
+        throw;
+    }
+}
+
+Queue::~Queue() { destroy(); }
+
+void Queue::destroy() noexcept {
+    for (const std::list<Batch>* list : {&open_, &in_flight_, &spare_}) {
+        for (const Batch& batch : *list) vk_.vkDestroyCommandPool(device_, batch.pool, nullptr);
+    }
+    vk_.vkDestroySemaphore(device_, ended_, nullptr);
+}
+
+void Queue::make_spare() {
+    Batch& batch = spare_.emplace_back();
+    batch.blocks.reserve(kMostLaunches);
+    batch.codes.reserve(kMostLaunches);
+    const VkCommandPoolCreateInfo pool{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                       .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
+                                       .queueFamilyIndex = family_};
+    check(vk_.vkCreateCommandPool(device_, &pool, nullptr, &batch.pool), "vkCreateCommandPool");
+    const VkCommandBufferAllocateInfo buffer{
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = batch.pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1};
+    check(vk_.vkAllocateCommandBuffers(device_, &buffer, &batch.commands),
+          "vkAllocateCommandBuffers");
+}
+
+VkCommandBuffer Queue::commands() {
+    if (!open_.empty()) return open_.front().commands;
+    if (in_flight_.size() >= kMostInFlight) {
+        wait(in_flight_.front().ticket);
+        reclaim();
+    }
+    Batch& batch = spare_.front();
+    check(vk_.vkResetCommandPool(device_, batch.pool, 0), "vkResetCommandPool");
+    const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    check(vk_.vkBeginCommandBuffer(batch.commands, &begin), "vkBeginCommandBuffer");
+    batch.ticket = ticket();
+    open_.splice(open_.begin(), spare_, spare_.begin());
+    return batch.commands;
+}
+
+void Queue::reserve(std::size_t blocks) {
+    Batch& batch = open_.front();
+    batch.blocks.reserve(batch.blocks.size() + blocks);
+    batch.codes.reserve(batch.codes.size() + 1);
+}
+
+void Queue::keep(const std::vector<Pool::Block*>& blocks,
+                 std::shared_ptr<const void> code) noexcept {
+    Batch& batch = open_.front();
+    for (Pool::Block* block : blocks) {
+        batch.blocks.push_back(block);
+        held_ += block->size();
+    }
+    batch.codes.push_back(std::move(code));
+}
+
+void Queue::submit_if_due() {
+    if (open_.empty()) return;
+    if (in_flight_.size() < kBusy || open_.front().codes.size() >= kMostLaunches ||
+        held_ >= kMostHeld) {
+        submit();
+    }
+}
+
+void Queue::submit() {
+    if (open_.empty()) return;
+    const Batch& batch = open_.front();
+    const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                  .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                                  .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    vk_.vkCmdPipelineBarrier(batch.commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                             VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    check(vk_.vkEndCommandBuffer(batch.commands), "vkEndCommandBuffer");
+    const VkTimelineSemaphoreSubmitInfo timeline{
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &batch.ticket};
+    const VkSubmitInfo submit{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                              .pNext = &timeline,
+                              .commandBufferCount = 1,
+                              .pCommandBuffers = &batch.commands,
+                              .signalSemaphoreCount = 1,
+                              .pSignalSemaphores = &ended_};
+    check(vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit");
+    ++submitted_;
+    held_ = 0;
+    in_flight_.splice(in_flight_.end(), open_);
+}
+
+void Queue::wait(std::uint64_t ticket) const {
+    const VkSemaphoreWaitInfo wait{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                   .semaphoreCount = 1,
+                                   .pSemaphores = &ended_,
+                                   .pValues = &ticket};
+    check(vk_.vkWaitSemaphores(device_, &wait, std::numeric_limits<std::uint64_t>::max()),
+          "vkWaitSemaphores");
+}
+
+std::uint64_t Queue::reclaim() {
+    std::uint64_t ended = 0;
+    check(vk_.vkGetSemaphoreCounterValue(device_, ended_, &ended), "vkGetSemaphoreCounterValue");
+    while (!in_flight_.empty() && in_flight_.front().ticket <= ended) {
+        Batch& batch = in_flight_.front();
+        for (Pool::Block* block : batch.blocks) pool_.free(block);
+        batch.blocks.clear();
+        batch.codes.clear();
+        spare_.splice(spare_.end(), in_flight_, in_flight_.begin());
+    }
+    return ended;
+}
+
+}  // namespace quern::vulkan

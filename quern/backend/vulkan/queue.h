@@ -1,0 +1,88 @@
+#pragma once
+
+#include <volk.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "quern/runtime/pool.h"
+
+namespace quern::vulkan {
+
+/// What a call of Vulkan did not do.
+class VulkanError : public std::runtime_error {
+public:
+    VulkanError(const char* call, VkResult result);
+};
+
+/// Throws VulkanError.
+void check(VkResult result, const char* call);
+
+/// The work of a device in the order in which it came. Several launches are one submission, whose
+/// number in the order of submissions is their ticket. For one thread at a time, but for `wait`.
+class Queue {
+public:
+    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool);
+
+    /// Nothing may be in flight.
+    ~Queue();
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+
+    /// Where the next launch's commands go: all of them, or none.
+    VkCommandBuffer commands();
+
+    /// The ticket of what is recorded now.
+    std::uint64_t ticket() const { return submitted_ + 1; }
+
+    /// Makes room for `keep`, which then throws nothing.
+    void reserve(std::size_t blocks);
+
+    /// What the launch uses is freed when it has ended.
+    void keep(const std::vector<Pool::Block*>& blocks, std::shared_ptr<const void> code) noexcept;
+
+    /// Memory that was freed too early for the device: counts towards what one submission holds.
+    void count(std::size_t bytes) { held_ += bytes; }
+
+    /// Submits what is recorded, if the device has little to do, or much is recorded.
+    void submit_if_due();
+    void submit();
+    std::uint64_t submitted() const { return submitted_; }
+
+    /// Waits for that submission, which was made. Thread-safe.
+    void wait(std::uint64_t ticket) const;
+
+    /// Frees what ended work has used. The last ticket that has ended.
+    std::uint64_t reclaim();
+
+private:
+    struct Batch {
+        VkCommandPool pool = VK_NULL_HANDLE;
+        VkCommandBuffer commands = VK_NULL_HANDLE;
+        std::uint64_t ticket = 0;
+        std::vector<Pool::Block*> blocks;
+        std::vector<std::shared_ptr<const void>> codes;
+    };
+
+    void make_spare();
+    void destroy() noexcept;
+
+    VkDevice device_;
+    const VolkDeviceTable& vk_;
+    std::uint32_t family_;
+    Pool& pool_;
+    VkQueue queue_ = VK_NULL_HANDLE;
+    VkSemaphore ended_ = VK_NULL_HANDLE;
+    std::uint64_t submitted_ = 0;
+
+    /// What is recorded, if anything, is the one in `open_`. As many in all as may be in flight and
+    /// one more.
+    std::list<Batch> open_, in_flight_, spare_;
+    std::size_t held_ = 0;
+};
+
+}  // namespace quern::vulkan
