@@ -147,6 +147,10 @@ std::vector<DeviceInfo> devices() {
     return list;
 }
 
+bool has_host_memory(std::string_view id) noexcept {
+    return id == "auto" || id == kInterpreter || id == kCpu || id.starts_with("cpu:");
+}
+
 std::optional<std::size_t> vulkan_number(std::string_view id) noexcept {
     return number_of(id, kVulkan);
 }

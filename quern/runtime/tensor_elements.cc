@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "quern/runtime/device_options.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/convert.h"
@@ -187,12 +188,12 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::to(const Device& device) const {
     return or_out_of_memory("to", [&] {
-        if (device != device_ && (device.is_vulkan() || device_.is_vulkan())) {
+        const bool is_host_memory = has_host_memory(device.id()) && has_host_memory(device_.id());
+        if (device != device_ && !is_host_memory) {
             Tensor copy = Tensor::empty(shape_, dtype_, device);
             gather(*this, copy.data(), dtype_);
             return copy;
         }
-        // The other devices have the memory of the process.
         Tensor same = *this;
         same.device_ = device;
         return same;

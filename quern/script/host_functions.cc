@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "quern/frontend/placement.h"
+#include "quern/runtime/device_options.h"
 #include "quern/script/interpreter.h"
 
 namespace quern::script {
@@ -172,11 +173,19 @@ Value Interpreter::to_device(const Arguments& arguments) {
                         describe(tensor_at.value), describe(device_at.value),
                         copy_at != nullptr ? ", " + describe(copy_at->value) : ""));
     }
+    const std::string& from = tensor->device().id();
+    const bool is_shared = *id == from || (has_host_memory(*id) && has_host_memory(from));
+    if (copy != nullptr && !*copy && !is_shared) {
+        fail(Code::E0611, copy_at->node,
+             fmt::format("copy=false expects a device that has the memory of '{}', got '{}'", from,
+                         *id),
+             {"leave out copy=false: the elements are copied where that must be"});
+    }
     if (const auto message = absent_device(*id)) {
         fail(Code::E0601, device_at.node, *message, {}, {device_list()});
     }
     const Tensor there = tensor->to(Device(*id));
-    return copy != nullptr && *copy ? there.clone() : there;
+    return copy != nullptr && *copy && is_shared ? there.clone() : there;
 }
 
 Value Interpreter::cast(NodeId callee, const Arguments& arguments) {

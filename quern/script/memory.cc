@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quern/frontend/placement.h"
+#include "quern/runtime/device_options.h"
 #include "quern/script/interpreter.h"
 
 namespace quern::script {
@@ -73,8 +74,7 @@ void Interpreter::check_pinned(const Argument& pinned, const Argument* device) c
         if (const auto* info = device->value.as<DeviceInfo>()) id = info->id;
         if (const auto* name = device->value.as<std::string>()) id = *name;
     }
-    const bool is_host = id.starts_with("cpu") || id == "interpreter" || id == "auto";
-    if (!*is_pinned || is_host) return;
+    if (!*is_pinned || has_host_memory(id)) return;
     fail(Code::E0612, pinned.node,
          fmt::format("pinned memory expects the device 'cpu', got '{}'", id),
          {"leave out pinned=true, or allocate on \"cpu\" and copy with to_device()"});

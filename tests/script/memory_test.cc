@@ -46,6 +46,26 @@ TEST(ScriptMemory, Check102_ToDeviceKeepsEveryBitAndSharesStorageWhereItCan) {
     }
 }
 
+TEST(ScriptMemory, Check103_WithoutACopyTheMemoryIsOneOrItIsRefused) {
+    for (const DeviceInfo& info : devices()) {
+        const std::string text = "let there = x.to_device(\"" + info.id +
+                                 "\", copy=false)\nlet same = "
+                                 "there.to_device(\"" +
+                                 info.id + "\", copy=false)\n";
+        if (info.type == "vulkan") {
+            EXPECT_EQ(error_of("let x = allocate(shape=[2], device=\"interpreter\")\n" + text),
+                      "E0611 at 2:42");
+            continue;
+        }
+        const Results results = run_text(text, kX);
+        EXPECT_TRUE(tensor_in(results, "there").shares_storage_with(*kX.at("x").as<Tensor>()));
+        EXPECT_TRUE(tensor_in(results, "same").shares_storage_with(*kX.at("x").as<Tensor>()));
+    }
+    EXPECT_EQ(error_of("let x = allocate(shape=[2], device=\"interpreter\")\n"
+                       "let there = x.to_device(\"vulkan:0\", copy=false)"),
+              "E0611 at 2:42");
+}
+
 TEST(ScriptMemory, Check104_PinnedMemoryIsTheHosts) {
     EXPECT_EQ(error_of("let a = allocate(shape=[4], device=\"cpu\", pinned=true)\n"), "no error");
     EXPECT_EQ(error_of("let a = allocate(shape=[4], device=\"vulkan:0\", pinned=true)\n"),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -110,6 +111,19 @@ TEST_P(Vulkan, TensorsOfItsOwnAreCopiesAndOperandsWhereTheyLie) {
         const Tensor scales = scale.slice(0, 0, part.shape(1));
         EXPECT_TRUE(
             same_numbers(kernel(view, scales), example("03").on(interpreter)(part, scales)));
+    }
+}
+
+TEST_P(Vulkan, ThereAndBackKeepsEveryBitOfEveryDType) {
+    for (int d = 0; d < kDTypeCount; ++d) {
+        const auto dtype = static_cast<DType>(d);
+        Tensor x({64}, dtype, Device("interpreter"));
+        for (std::size_t i = 0; i < x.bytes(); ++i) {
+            const auto byte = static_cast<unsigned char>(i * 151 + 255);
+            static_cast<unsigned char*>(x.data())[i] = dtype == DType::Bool ? byte % 2 : byte;
+        }
+        const Tensor back = x.to(device()).to(Device("interpreter"));
+        EXPECT_EQ(std::memcmp(back.data(), x.data(), x.bytes()), 0) << to_string(dtype);
     }
 }
 
