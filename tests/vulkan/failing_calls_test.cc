@@ -1,0 +1,170 @@
+// What a program sees where Vulkan does not do what it was asked. Each case is a process of its
+// own, whose loader is mock/loader.cc.
+
+#include <gtest/gtest.h>
+
+#ifdef QUERN_MOCK_LOADER
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quern/error.h"
+#include "quern/kernel.h"
+#include "tests/cpu/compiled_run.h"
+#include "tests/cpu/vulkan_devices.h"
+
+namespace quern {
+namespace {
+
+/// Uses the first device twice as a program would, then the cpu, and says how it went.
+TEST(FailingCallsProbe, DISABLED_Runs) {
+    const Tensor x = uniform({1000}, 1);
+    const Kernel each("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}");
+    const Kernel sums("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] % 2\n}");
+    const auto use = [&](const Device& device) {
+        const Tensor doubled = each.on(device)(each.on(device)(x.to(device)));
+        const Tensor odd = sums.on(device)(Tensor::from<std::int64_t>({2}, {3, 4}));
+        const bool is_right = doubled.values()[7] == 4 * x.values()[7] &&
+                              odd.integers() == std::vector<std::int64_t>{1, 0};
+        std::printf("%s: %s\n", device.id().c_str(), is_right ? "right" : "wrong");
+    };
+    for (const char* id : {"vulkan:0", "vulkan:0", "cpu"}) {
+        try {
+            use(Device(id));
+        } catch (const DeviceError& error) {
+            std::printf("DeviceError %s\n", error.what());
+        } catch (const OutOfMemory& error) {
+            std::printf("OutOfMemory %s\n", error.what());
+        }
+    }
+}
+
+struct Probed {
+    std::string said;
+    bool ended_well = false;
+
+    /// Whether the mock did what it was told.
+    bool has_happened = false;
+
+    bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
+    bool is_as_promised() const { return ended_well && says("cpu: right\n") && !says("wrong"); }
+};
+
+/// What the probe says where the loader is that of a folder.
+Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LOADER) {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    // Of several drivers the first.
+    const char* const drivers = std::getenv("VK_DRIVER_FILES");
+    const std::string all = drivers ? drivers : "";
+    const std::string only =
+        drivers ? "VK_DRIVER_FILES='" + all.substr(0, all.find(':')) + "' " : std::string();
+    const std::string command = only + "LD_LIBRARY_PATH='" + folder + "' QUERN_MOCK_VULKAN='" +
+                                order + "' '" + self +
+                                "' --gtest_also_run_disabled_tests --gtest_brief=1 "
+                                "--gtest_filter='FailingCallsProbe.DISABLED_Runs' 2>&1";
+    Probed result;
+    FILE* pipe = popen(command.c_str(), "r");
+    char buffer[4096];
+    while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe)) {
+        result.said.append(buffer, count);
+    }
+    result.ended_well = pclose(pipe) == 0;
+    result.has_happened = result.says("mock: here");
+    return result;
+}
+
+class FailingCalls : public testing::Test {
+protected:
+    void SetUp() override {
+        if (cpu_test::vulkan_devices().empty()) GTEST_SKIP() << "no device vulkan:0";
+    }
+};
+
+TEST_F(FailingCalls, NoneAndTheDeviceIsRight) {
+    const Probed probed = probe("");
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+}
+
+TEST_F(FailingCalls, NoLoaderNoDeviceAndOneThatLacksSomethingAreE0601WithTheReason) {
+    const struct {
+        const char* order;
+        const char* reason;
+    } cases[] = {
+        {"no devices", "no driver has a device"},
+        {"old", "lacks Vulkan 1.2: it has 1.1"},
+        {"no addresses", "lacks bufferDeviceAddress"},
+        {"vkCreateInstance 1 -3", "vkCreateInstance: the driver does not start"},
+    };
+    for (const auto& c : cases) {
+        const Probed probed = probe(c.order);
+        EXPECT_TRUE(probed.has_happened) << c.order;
+        EXPECT_TRUE(probed.is_as_promised()) << c.order << "\n" << probed.said;
+        EXPECT_TRUE(probed.says("E0601")) << c.order << "\n" << probed.said;
+        EXPECT_TRUE(probed.says(c.reason)) << c.order << "\n" << probed.said;
+    }
+    // What is no library is no loader.
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("quern-no-loader-" + std::to_string(::getpid()));
+    std::filesystem::create_directory(folder);
+    for (const char* name : {"libvulkan.so.1", "libvulkan.so"})
+        std::ofstream(folder / name) << "no";
+    const Probed probed = probe("", folder);
+    std::filesystem::remove_all(folder);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("there is no Vulkan loader")) << probed.said;
+}
+
+/// Lets each call of a function fail in turn, and gives what was said.
+std::vector<Probed> each_call(const std::string& function, const std::string& result) {
+    std::vector<Probed> all;
+    for (int call = 1; call < 100; ++call) {
+        const std::string order = function + " " + std::to_string(call) + " " + result;
+        Probed probed = probe(order);
+        EXPECT_TRUE(probed.is_as_promised()) << order << "\n" << probed.said;
+        if (!probed.has_happened) break;
+        all.push_back(std::move(probed));
+        if (!all.back().is_as_promised()) break;
+    }
+    EXPECT_FALSE(all.empty()) << function << " is not called";
+    return all;
+}
+
+TEST_F(FailingCalls, OfWhatMakesThingsAreErrorsAndTheDeviceIsUsedAgain) {
+    for (const char* function :
+         {"vkCreateDevice", "vkCreateCommandPool", "vkAllocateCommandBuffers",
+          "vkCreatePipelineLayout", "vkCreateSemaphore", "vkCreateBuffer", "vkAllocateMemory",
+          "vkBindBufferMemory", "vkMapMemory", "vkCreateShaderModule",
+          "vkCreateComputePipelines"}) {
+        for (const Probed& probed : each_call(function, "-2")) {
+            EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
+        }
+    }
+}
+
+TEST_F(FailingCalls, OfTheQueueAreErrorsFromThenOn) {
+    for (const char* function :
+         {"vkResetCommandPool", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit",
+          "vkWaitSemaphores", "vkGetSemaphoreCounterValue"}) {
+        int errors = 0;
+        for (const Probed& probed : each_call(function, "-4")) {
+            // The last wait is at the end of the process, which nobody sees.
+            if (probed.says("vulkan:0: right\nvulkan:0: right\n")) continue;
+            ++errors;
+            EXPECT_TRUE(probed.says(std::string("DeviceError [vulkan:0] ") + function +
+                                    ": the device is lost"))
+                << probed.said;
+        }
+        EXPECT_GT(errors, 0) << function;
+    }
+}
+
+}  // namespace
+}  // namespace quern
+#endif

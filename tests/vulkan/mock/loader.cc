@@ -1,0 +1,187 @@
+// A libvulkan.so.1 that is the system's, but for what QUERN_MOCK_VULKAN says:
+//   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult;
+//                         where that says that the device is lost, so do all calls behind it
+//   "no devices", "old", "no addresses"  what devices there are, and what they have
+// It writes "mock: here" to standard error when something of that has happened.
+
+#include <dlfcn.h>
+#include <vulkan/vulkan.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+struct Order {
+    std::string function;
+    int call = 0;
+    int result = 0;
+};
+
+const Order& order() {
+    static const Order given = [] {
+        Order o;
+        const char* const text = std::getenv("QUERN_MOCK_VULKAN");
+        char name[64] = {};
+        if (text && std::sscanf(text, "vk%60s %d %d", name, &o.call, &o.result) == 3) {
+            o.function = std::string("vk") + name;
+        } else if (text) {
+            o.function = text;
+        }
+        return o;
+    }();
+    return given;
+}
+
+bool say_here() {
+    std::fputs("mock: here\n", stderr);
+    return true;
+}
+
+bool is(const char* what) { return order().function == what; }
+
+PFN_vkGetInstanceProcAddr real_instance_function() {
+    static const auto function = [] {
+        void* const library = dlopen(QUERN_VULKAN_LOADER, RTLD_NOW | RTLD_LOCAL);
+        return library ? reinterpret_cast<PFN_vkGetInstanceProcAddr>(
+                             dlsym(library, "vkGetInstanceProcAddr"))
+                       : nullptr;
+    }();
+    return function;
+}
+
+VkInstance the_instance = VK_NULL_HANDLE;
+VkDevice the_device = VK_NULL_HANDLE;
+PFN_vkGetDeviceProcAddr real_device_function = nullptr;
+
+template <class Function>
+Function real(const char* name) {
+    PFN_vkVoidFunction found = the_device ? real_device_function(the_device, name) : nullptr;
+    if (!found) found = real_instance_function()(the_instance, name);
+    return reinterpret_cast<Function>(found);
+}
+
+bool is_lost = false;
+
+/// Whether this call of a function is the one that fails.
+bool fails(const char* name, int& calls) {
+    if (is_lost && order().result == VK_ERROR_DEVICE_LOST) return true;
+    if (!is(name) || ++calls != order().call) return false;
+    is_lost = true;
+    return say_here();
+}
+
+#define FAILING(list)                                                                              \
+    list(vkCreateInstance) list(vkCreateDevice) list(vkCreateCommandPool)                          \
+        list(vkAllocateCommandBuffers) list(vkCreatePipelineLayout) list(vkCreateSemaphore)        \
+            list(vkCreateBuffer) list(vkAllocateMemory) list(vkBindBufferMemory) list(vkMapMemory) \
+                list(vkCreateShaderModule) list(vkCreateComputePipelines) list(vkResetCommandPool) \
+                    list(vkBeginCommandBuffer) list(vkEndCommandBuffer) list(vkQueueSubmit)        \
+                        list(vkWaitSemaphores) list(vkGetSemaphoreCounterValue)
+
+/// The function, but for the call that fails.
+template <class Function>
+struct Wrapped;
+template <class... Arguments>
+struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
+    template <const char* const& kName>
+    static VKAPI_ATTR VkResult VKAPI_CALL call(Arguments... arguments) {
+        static int calls = 0;
+        if (fails(kName, calls)) return VkResult(order().result);
+        const VkResult result = real<VkResult(VKAPI_PTR*)(Arguments...)>(kName)(arguments...);
+        note(std::string(kName) == "vkCreateInstance", std::string(kName) == "vkCreateDevice",
+             result, arguments...);
+        return result;
+    }
+
+private:
+    template <class... All>
+    static void note(bool, bool, VkResult, All...) {}
+    static void note(bool is_it, bool, VkResult result, const VkInstanceCreateInfo*,
+                     const VkAllocationCallbacks*, VkInstance* made) {
+        if (is_it && result == VK_SUCCESS) the_instance = *made;
+    }
+    static void note(bool, bool is_it, VkResult result, VkPhysicalDevice, const VkDeviceCreateInfo*,
+                     const VkAllocationCallbacks*, VkDevice* made) {
+        if (is_it && result == VK_SUCCESS) the_device = *made;
+    }
+};
+
+#define NAME(function) const char* const name_of_##function = #function;
+FAILING(NAME)
+#undef NAME
+
+VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, std::uint32_t* count,
+                                       VkPhysicalDevice* list) {
+    if (is("no devices") && say_here()) {
+        *count = 0;
+        return VK_SUCCESS;
+    }
+    return real<PFN_vkEnumeratePhysicalDevices>("vkEnumeratePhysicalDevices")(instance, count,
+                                                                              list);
+}
+
+VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* got) {
+    real<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(device, got);
+    if (is("old") && say_here()) got->apiVersion = VK_API_VERSION_1_1;
+}
+
+VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got) {
+    real<PFN_vkGetPhysicalDeviceProperties2>("vkGetPhysicalDeviceProperties2")(device, got);
+    if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
+}
+
+VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
+    real<PFN_vkGetPhysicalDeviceFeatures2>("vkGetPhysicalDeviceFeatures2")(device, got);
+    for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
+        if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
+        if (!is("no addresses")) continue;
+        say_here();
+        reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next)->bufferDeviceAddress = VK_FALSE;
+    }
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* from) {
+    real<PFN_vkDestroyDevice>("vkDestroyDevice")(device, from);
+    the_device = VK_NULL_HANDLE;
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const char* name);
+
+PFN_vkVoidFunction ours(const char* name) {
+    const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
+#define OURS(function)                                                    \
+    if (is_name(#function)) {                                             \
+        return reinterpret_cast<PFN_vkVoidFunction>(                      \
+            &Wrapped<PFN_##function>::template call<name_of_##function>); \
+    }
+    FAILING(OURS)
+#undef OURS
+    if (is_name("vkEnumeratePhysicalDevices")) return PFN_vkVoidFunction(&devices);
+    if (is_name("vkGetPhysicalDeviceProperties")) return PFN_vkVoidFunction(&properties);
+    if (is_name("vkGetPhysicalDeviceProperties2")) return PFN_vkVoidFunction(&properties2);
+    if (is_name("vkGetPhysicalDeviceFeatures2")) return PFN_vkVoidFunction(&features2);
+    if (is_name("vkDestroyDevice")) return PFN_vkVoidFunction(&destroy_device);
+    if (is_name("vkGetDeviceProcAddr")) return PFN_vkVoidFunction(&device_function);
+    return nullptr;
+}
+
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const char* name) {
+    if (const auto found = ours(name)) return found;
+    return real_device_function(device, name);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL
+vkGetInstanceProcAddr(VkInstance instance, const char* name) {
+    if (!real_instance_function()) return nullptr;
+    if (instance && !real_device_function) {
+        real_device_function = reinterpret_cast<PFN_vkGetDeviceProcAddr>(
+            real_instance_function()(instance, "vkGetDeviceProcAddr"));
+    }
+    if (const auto found = ours(name)) return found;
+    return real_instance_function()(instance, name);
+}
