@@ -282,7 +282,10 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     std::vector<Tensor> results;
     Tensor all;
     if (cut.combine) {
-        all = Tensor({count}, parts[0].dtype, devices[0]);
+        // Far enough apart that no device loads or stores two of them at a time.
+        constexpr std::int64_t kApart = 64;
+        all = Tensor({count * kApart}, parts[0].dtype, devices[0])
+                  .slice(0, 0, count * kApart, kApart);
         for (std::int64_t p = 0; p < count; ++p) results.push_back(all.slice(0, p, p + 1));
     } else {
         const bool is_cleared = !writes_all(*whole.prepared, whole.binding, whole.shapes);

@@ -92,10 +92,13 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
         device, kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics, points);
     const ReadyLaunch ready = ready_for(device, launch, code->image);
     std::vector<vulkan::Range> operands;
-    for (const interpret::View& view : launch.views) operands.push_back(range_of(view));
     const std::size_t number = *vulkan_number(device.id());
+    for (std::size_t i = 0; i < launch.views.size(); ++i) {
+        operands.push_back(range_of(launch.views[i]));
+        operands.back().is_on_device = InFlight::is_on(launch.operands[i], number);
+    }
     const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
-                               result.bytes(), 0};
+                               result.bytes(), 0, InFlight::is_on(result, number)};
     const vulkan::Outcome outcome =
         driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
     if (outcome.ticket > 0) {

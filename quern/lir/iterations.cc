@@ -50,11 +50,10 @@ public:
             if (i.op == Op::For) {
                 count = sum(count, loop(i, id));
             } else if (i.op == Op::If) {
-                const std::uint64_t first = block(i.body);
-                const std::uint64_t second = i.otherwise == kNoBlock ? 0 : block(i.otherwise);
-                count = sum(count, std::max(first, second));
+                count = sum(count, block(i.body));
+                if (i.otherwise != kNoBlock) count = sum(count, block(i.otherwise));
             } else {
-                of(id) = range(i);
+                of(id) = kept(range(i), i.type.dtype);
             }
         }
         return count;
@@ -78,7 +77,8 @@ private:
         of(id) = {of(i.a).least, of(i.b).most < kFar ? of(i.b).most - 1 : kFar};
         const std::uint64_t inside = block(i.body);
         if (trips >= kFar) return kUnbounded;
-        return product(std::uint64_t(trips), is_grid ? inside : sum(inside, 1));
+        // Where a loop ends for all points, those inside it still go round once, for none.
+        return product(std::uint64_t(trips) + 1, sum(inside, 1));
     }
 
     std::int64_t trips_of(const Inst& i) {
@@ -136,6 +136,15 @@ private:
             default:
                 return {};
         }
+    }
+
+    /// What is not a range of the dtype has wrapped, or may have.
+    static Range kept(const Range& r, DType dtype) {
+        constexpr std::int64_t kInt32 = std::int64_t{1} << 31;
+        const bool is_far = r.least >= kFar || r.most <= -kFar;
+        const bool has_sign = dtype == DType::Int64 || dtype == DType::Int32;
+        const bool fits = dtype == DType::Int64 || (r.least >= -kInt32 && r.most < kInt32);
+        return is_far || !has_sign || !fits ? Range{} : r;
     }
 
     static Range scaled(Op op, const Range& a, const Range& b) {

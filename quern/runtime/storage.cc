@@ -121,8 +121,8 @@ void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device)
 }
 
 void InFlight::note(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept {
+    if (!is_on(tensor, device)) return;
     const Storage& storage = *tensor.storage_;
-    if (storage.device_ != device) return;
     std::uint64_t last = storage.ticket_.load();
     while (last < ticket && !storage.ticket_.compare_exchange_weak(last, ticket)) {
     }

@@ -101,6 +101,11 @@ public:
     /// The address of the first element, without waiting if the memory is the device's own.
     static void* address(const Tensor& tensor, std::optional<std::size_t> device);
 
+    /// Whether the memory is the device's own.
+    static bool is_on(const Tensor& tensor, std::size_t device) noexcept {
+        return tensor.storage_->device_ == device;
+    }
+
     /// The launch of that ticket uses the memory, if it is the device's own.
     static void note(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept;
 };

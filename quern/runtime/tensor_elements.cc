@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "quern/runtime/device_options.h"
-#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/convert.h"
 #include "quern/support/memory.h"
@@ -99,9 +98,7 @@ template <class T>
 Tensor Tensor::from(Shape shape, std::span<const T> values) {
     return or_out_of_memory("from", [&] {
         require_count(shape, values.size());
-        const Device device;
-        Tensor tensor(std::move(shape), dtype_of<T>(), device,
-                      Storage::allocate(values.size_bytes(), Storage::Fill::None));
+        Tensor tensor = Tensor::empty(std::move(shape), dtype_of<T>());
         if (!values.empty()) std::memcpy(tensor.data(), values.data(), values.size_bytes());
         return tensor;
     });

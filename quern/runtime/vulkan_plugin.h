@@ -78,6 +78,9 @@ struct Range {
 
     /// What a kernel sees as the address of element 0, behind `data`.
     std::size_t offset = 0;
+
+    /// Whether `Driver::allocate` gave them, for the device of the launch.
+    bool is_on_device = false;
 };
 
 struct Outcome {

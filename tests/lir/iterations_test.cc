@@ -25,8 +25,8 @@ std::uint64_t most(const Function& function, const std::vector<std::uint64_t>& w
     return most_iterations(function, words);
 }
 
-TEST(Iterations, OfAPointWithoutLoopsAreNone) {
-    EXPECT_EQ(most(over_points([](Builder&, ValueId) {}), {0, 1000}), 0u);
+TEST(Iterations, OfAPointWithoutLoopsAreThoseOfTheGrid) {
+    EXPECT_EQ(most(over_points([](Builder&, ValueId) {}), {0, 1000}), 2u);
 }
 
 TEST(Iterations, OfLoopsAreThoseOfParametersAndOfLoopsInsideTheirProduct) {
@@ -41,9 +41,10 @@ TEST(Iterations, OfLoopsAreThoseOfParametersAndOfLoopsInsideTheirProduct) {
         b.begin_for(first, b.mul(rows, columns), 1);
         b.end_for();
     });
-    // Three of the outer loop, seven in each, and thirty-five.
-    EXPECT_EQ(most(function, {0, 1000, 5, 7}), 3u + 3 * 7 + 35);
-    EXPECT_EQ(most(function, {0, 1000, 0, 7}), 0u);
+    // Once more each: two of the grid; in each four of the outer loop, in each of those eight; and
+    // thirty-six.
+    EXPECT_EQ(most(function, {0, 1000, 5, 7}), 2u * (1 + 4 * (1 + 8) + 36));
+    EXPECT_EQ(most(function, {0, 1000, 0, 7}), 2u * (1 + 1 * (1 + 8) + 1));
     EXPECT_EQ(most(function, {0, 1000, std::uint64_t{1} << 40, 7}), kUnbounded);
 }
 
@@ -56,10 +57,10 @@ TEST(Iterations, OfABlockOfAPointAreThoseOfTheBlockWhereverItBegins) {
         b.begin_for(begin, b.binary(Op::Min, end, n), 1);
         b.end_for();
     });
-    EXPECT_EQ(most(function, {0, 1000, std::uint64_t{1} << 40, 6}), 6u);
+    EXPECT_EQ(most(function, {0, 1000, std::uint64_t{1} << 40, 6}), 2u * (1 + 7));
 }
 
-TEST(Iterations, OfBranchesAreThoseOfTheLonger) {
+TEST(Iterations, OfBranchesAreThoseOfBothSides) {
     const Function function = over_points([](Builder& b, ValueId) {
         const ValueId n = b.parameter({ParameterKind::Dim, 0});
         const ValueId first = b.integer(0);
@@ -71,7 +72,7 @@ TEST(Iterations, OfBranchesAreThoseOfTheLonger) {
         b.end_for();
         b.end_if();
     });
-    EXPECT_EQ(most(function, {0, 1000, 1}), 9u);
+    EXPECT_EQ(most(function, {0, 1000, 1}), 2u * (1 + 4 + 10));
 }
 
 TEST(Iterations, OfALoopToALoadedNumberAreUnbounded) {
@@ -81,6 +82,19 @@ TEST(Iterations, OfALoopToALoadedNumberAreUnbounded) {
         b.end_for();
     });
     EXPECT_EQ(most(function, {0, 1000}), kUnbounded);
+}
+
+TEST(Iterations, OfALoopToANumberThatWrapsAreUnbounded) {
+    const Function function = over_points([](Builder& b, ValueId) {
+        const ValueId n = b.cast(b.parameter({ParameterKind::Dim, 0}), DType::Int32);
+        const ValueId square = b.mul(n, n);
+        const ValueId below = b.sub(b.constant(DType::Int32, 0), square);
+        const ValueId end = b.binary(Op::Max, b.constant(DType::Int32, 3), below);
+        b.begin_for(b.integer(0), b.cast(end, DType::Int64), 1);
+        b.end_for();
+    });
+    EXPECT_EQ(most(function, {0, 1000, 50000}), kUnbounded);
+    EXPECT_EQ(most(function, {0, 1000, 5}), 2u * (1 + 4));
 }
 
 }  // namespace

@@ -229,6 +229,29 @@ TEST_P(Vulkan, RefusesAPointOfMoreIterationsThanTheDriverRunsOrRunsThemAll) {
     EXPECT_NEAR(kernel.on(device())(x).values()[0], expected, 90000 * 4 * 6e-8 * 100);
 }
 
+/// llvmpipe counts the rounds of all loops together, for all points that it does at a time.
+TEST_P(Vulkan, LoopsInsideLoopsAndBranchesRunWholeOrAreRefused) {
+    const auto agrees = [&](const char* body, const Tensor& x) {
+        const Kernel kernel(custom(body));
+        try {
+            const Tensor got = kernel.on(device()).with(Numerics::Reproducible)(x);
+            return same_numbers(got, kernel.on(Device("interpreter"))(x));
+        } catch (const KernelError& error) {
+            return std::string(error.what()).find("E0600") != std::string::npos;
+        }
+    };
+    const Tensor narrow = uniform({20000, 2}, 1), signs = uniform({100}, 1);
+    EXPECT_TRUE(
+        agrees("for b in 0..1:\n  var s = 0.0\n  for i in 0..n:\n    for j in 0..m:\n"
+               "      s += x[i, j]\n  out[b] = s",
+               narrow));
+    EXPECT_TRUE(
+        agrees("for i in 0..n:\n  var s = 0.0\n  if x[i] > 0.5:\n"
+               "    for k in 0..40000: s += x[i]\n  else:\n"
+               "    for k in 0..40000: s -= x[i]\n  out[i] = s",
+               signs));
+}
+
 TEST_P(Vulkan, IsChosenByAText) {
     const Tensor x = uniform({17}, 1);
     const Kernel kernel("compute(x) @device(\"" + device().id() +

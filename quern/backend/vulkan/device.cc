@@ -106,14 +106,10 @@ void MappedHeap::give_back(std::byte* memory, std::size_t) noexcept {
     slabs_.erase(found);
 }
 
-std::optional<std::uint64_t> MappedHeap::address_of(const std::byte* data) const {
+std::uint64_t MappedHeap::address_of(const std::byte* data) const {
     const std::lock_guard lock(mutex_);
-    const auto after = slabs_.upper_bound(data);
-    if (after == slabs_.begin()) return std::nullopt;
-    const auto& [begin, slab] = *std::prev(after);
-    const auto offset = std::size_t(data - begin);
-    if (offset >= slab.bytes) return std::nullopt;
-    return slab.address + offset;
+    const auto& [begin, slab] = *std::prev(slabs_.upper_bound(data));
+    return slab.address + std::uint64_t(data - begin);
 }
 
 /// Memory for one launch.
@@ -139,14 +135,14 @@ public:
             throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
         }
         all_.push_back(block);
-        return {block->data(), *device_.heap_->address_of(block->data())};
+        return {block->data(), device_.heap_->address_of(block->data())};
     }
 
-    /// Those bytes where they are, if the device sees them; or else in memory of the launch, copied
-    /// if `is_read`.
+    /// Those bytes where they are, if they are the device's; or else in memory of the launch,
+    /// copied if `is_read`.
     Piece with(const Range& range, bool is_read) {
-        if (const auto address = device_.heap_->address_of(range.data)) {
-            return {range.data, *address};
+        if (range.is_on_device && range.bytes > 0) {
+            return {range.data, device_.heap_->address_of(range.data)};
         }
         const Piece piece = take(range.bytes);
         if (is_read && range.bytes > 0) std::memcpy(piece.host, range.data, range.bytes);
@@ -253,8 +249,8 @@ Memory GpuDevice::allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     Memory memory;
     try {
-        if (returned_) reclaim();
-        lent->block = take(bytes);
+        if (lost_.empty() && returned_) reclaim();
+        if (lost_.empty()) lent->block = take(bytes);
     } catch (const VulkanError& error) {
         lose(error);
     }
@@ -269,6 +265,7 @@ Memory GpuDevice::allocate(std::size_t bytes) {
 void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     auto* const lent = static_cast<Lent*>(memory.block);
     const std::lock_guard lock(mutex_);
+    if (is_ending_) return;
     if (ticket <= ended_) {
         pool_->free(lent->block);
         delete lent;
@@ -299,7 +296,8 @@ void GpuDevice::lose(const VulkanError& error) {
 
 std::string GpuDevice::wait(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
-    if (!lost_.empty() || ticket <= ended_) return lost_;
+    if (ticket <= ended_) return {};
+    if (!lost_.empty()) return lost_;
     try {
         if (ticket > queue_->submitted()) queue_->submit();
         const std::uint64_t submitted = std::min(ticket, queue_->submitted());
@@ -316,6 +314,7 @@ std::string GpuDevice::wait(std::uint64_t ticket) {
 
 void GpuDevice::finish() noexcept {
     const std::lock_guard lock(mutex_);
+    is_ending_ = true;
     if (!lost_.empty()) return;
     try {
         queue_->wait(queue_->submitted());
@@ -435,8 +434,7 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     return recipe;
 }
 
-void GpuDevice::record(const Work& work, const Recipe& recipe) {
-    const VkCommandBuffer commands = queue_->commands();
+void GpuDevice::record(VkCommandBuffer commands, const Work& work, const Recipe& recipe) const {
     Push push = recipe.push;
     for (std::size_t i = 0; i < work.stages.size(); ++i) {
         push.words = recipe.words[i];
@@ -456,15 +454,17 @@ Outcome GpuDevice::run(const Work& work) {
         return outcome;
     }
     Blocks blocks(*this);
+    bool is_recorded = false;
     try {
         reclaim();
         const Recipe recipe = prepare(work, blocks);
         const bool is_of_host = recipe.result != work.output.data && work.output.bytes > 0;
-        queue_->commands();
+        const VkCommandBuffer commands = queue_->commands();
         queue_->reserve(blocks.all().size());
-        record(work, recipe);
+        is_recorded = true;
+        record(commands, work, recipe);
         const std::uint64_t ticket = queue_->ticket();
-        if (!work.may_fail && !is_of_host) {
+        if (!work.may_fail && !is_of_host && !is_ending_) {
             queue_->keep(blocks.all(), work.code);
             blocks.leave();
             queue_->submit_if_due();
@@ -488,10 +488,18 @@ Outcome GpuDevice::run(const Work& work) {
         if (!lock.owns_lock()) lock.lock();
         outcome.error = error.what();
         outcome.out_of_memory = blocks.missing();
-        if (outcome.out_of_memory == 0) {
+        if (is_recorded || error.is_lost()) {
             lose(error);
             blocks.leave();
         }
+    } catch (...) {
+        // What is recorded uses the memory, and there is none to say more.
+        if (is_recorded) {
+            if (!lock.owns_lock()) lock.lock();
+            blocks.leave();
+            lost_ = "out of memory";
+        }
+        throw;
     }
     return outcome;
 }

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,8 +49,8 @@ public:
     std::byte* take(std::size_t bytes) noexcept override;
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
 
-    /// What the device calls an address of the host; none if the memory is of another heap.
-    std::optional<std::uint64_t> address_of(const std::byte* data) const;
+    /// What the device calls an address of the host.
+    std::uint64_t address_of(const std::byte* data) const;
 
 private:
     struct Slab {
@@ -86,7 +85,7 @@ public:
     void free(const Memory& memory, std::uint64_t ticket) noexcept;
     std::string wait(std::uint64_t ticket);
 
-    /// Waits for what was submitted, at the end of the process.
+    /// Waits for what was submitted, when the process ends.
     void finish() noexcept;
 
     struct Stage {
@@ -125,7 +124,7 @@ private:
     void close() noexcept;
     Pool::Block* take(std::size_t bytes);
     Recipe prepare(const Work& work, Blocks& blocks) const;
-    void record(const Work& work, const Recipe& recipe);
+    void record(VkCommandBuffer commands, const Work& work, const Recipe& recipe) const;
     void dispatch(VkCommandBuffer commands, const Stage& stage, const Push& push,
                   std::uint64_t most) const;
     void reclaim();
@@ -147,6 +146,9 @@ private:
 
     /// The last ticket that is known to have ended.
     std::uint64_t ended_ = 0;
+
+    /// The process ends: what is launched now is waited for, and memory is left alone.
+    bool is_ending_ = false;
 
     /// Why the device cannot be used any more, or empty.
     std::string lost_;

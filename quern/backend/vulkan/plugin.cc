@@ -62,7 +62,7 @@ public:
     /// Whether it may leave one in such a launch.
     bool may_be_cut(const ReadyLaunch& launch) const {
         for (std::size_t i = 0; i < functions.size(); ++i) {
-            if (lir::most_iterations(functions[i], launch.stages[i].words) > kMostIterations) {
+            if (lir::most_iterations(functions[i], launch.stages[i].words) >= kMostIterations) {
                 return true;
             }
         }

@@ -39,7 +39,7 @@ std::string name_of(VkResult result) {
 }  // namespace
 
 VulkanError::VulkanError(const char* call, VkResult result)
-    : std::runtime_error(std::string(call) + ": " + name_of(result)) {}
+    : std::runtime_error(std::string(call) + ": " + name_of(result)), result_(result) {}
 
 void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);

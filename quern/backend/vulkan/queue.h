@@ -17,6 +17,10 @@ namespace quern::vulkan {
 class VulkanError : public std::runtime_error {
 public:
     VulkanError(const char* call, VkResult result);
+    bool is_lost() const { return result_ == VK_ERROR_DEVICE_LOST; }
+
+private:
+    VkResult result_;
 };
 
 /// Throws VulkanError.
