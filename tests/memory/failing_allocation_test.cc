@@ -30,6 +30,9 @@ constexpr long kNever = -1;
 std::atomic<long> until_failure{kNever};
 std::atomic<long> blocks{0};
 
+/// Layers of Vulkan would be counted too, and keep what they see.
+const bool has_no_layers = unsetenv("VK_INSTANCE_LAYERS") == 0;
+
 /// As long as it is set, every allocation after the first that failed fails too.
 std::atomic<bool> fails_for_good{false};
 std::atomic<bool> has_failed{false};
