@@ -238,10 +238,20 @@ void GpuDevice::close() noexcept {
 Pool::Block* GpuDevice::take(std::size_t bytes) {
     const std::size_t size = std::max<std::size_t>(bytes, 1);
     if (Pool::Block* const block = pool_->allocate(size)) return block;
-    queue_->submit();
+    submit();
     queue_->wait(queue_->submitted());
     reclaim();
     return pool_->allocate(size);
+}
+
+void GpuDevice::submit() {
+    try {
+        queue_->submit();
+    } catch (const VulkanError& error) {
+        // What was recorded before is not known to be done.
+        lose(error);
+        throw;
+    }
 }
 
 Memory GpuDevice::allocate(std::size_t bytes) {
@@ -299,7 +309,7 @@ std::string GpuDevice::wait(std::uint64_t ticket) {
     if (ticket <= ended_) return {};
     if (!lost_.empty()) return lost_;
     try {
-        if (ticket > queue_->submitted()) queue_->submit();
+        if (ticket > queue_->submitted()) submit();
         const std::uint64_t submitted = std::min(ticket, queue_->submitted());
         lock.unlock();
         queue_->wait(submitted);
@@ -471,7 +481,7 @@ Outcome GpuDevice::run(const Work& work) {
             outcome.ticket = ticket;
             return outcome;
         }
-        queue_->submit();
+        submit();
         lock.unlock();
         queue_->wait(ticket);
         lock.lock();
@@ -488,10 +498,8 @@ Outcome GpuDevice::run(const Work& work) {
         if (!lock.owns_lock()) lock.lock();
         outcome.error = error.what();
         outcome.out_of_memory = blocks.missing();
-        if (is_recorded || error.is_lost()) {
-            lose(error);
-            blocks.leave();
-        }
+        if (is_recorded || error.is_lost()) lose(error);
+        if (!lost_.empty()) blocks.leave();
     } catch (...) {
         // What is recorded uses the memory, and there is none to say more.
         if (is_recorded) {

@@ -127,6 +127,7 @@ private:
     void record(VkCommandBuffer commands, const Work& work, const Recipe& recipe) const;
     void dispatch(VkCommandBuffer commands, const Stage& stage, const Push& push,
                   std::uint64_t most) const;
+    void submit();
     void reclaim();
     void lose(const VulkanError& error);
 
