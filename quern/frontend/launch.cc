@@ -286,6 +286,26 @@ auto or_kernel_error(const lang::Source& source, lang::NodeId compute, const Wor
 
 }  // namespace
 
+namespace {
+
+/// E0602.
+void refuse_copy(const lang::Source& source, const ir::Buffer& buffer, const Tensor& operand,
+                 const Device& device) {
+    // The program's memory can be adopted as a tensor of any device.
+    const bool is_adopted = operand.device() == device;
+    lang::Diagnostics diagnostics(source);
+    diagnostics
+        .add(lang::Code::E0602, buffer.span,
+             fmt::format("expected '{}' in the memory of {}, got it in that of {}", buffer.name,
+                         device.id(), is_adopted ? "the program" : operand.device().id()))
+        .note("without --pedantic it is copied for this launch")
+        .help(fmt::format("copy it once, by to_device(\"{}\"{})", device.id(),
+                          is_adopted ? ", copy=true" : ""));
+    diagnostics.raise();
+}
+
+}  // namespace
+
 BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
                   std::span<const Tensor> operands, const Arguments& arguments,
                   const LaunchOptions& options) {
@@ -304,6 +324,10 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
         launch.are_as_given = launch.are_as_given && (!flat || operands[i].is_contiguous());
         launch.operands.push_back(flat ? operands[i].contiguous() : operands[i]);
         Tensor& t = launch.operands.back();
+        // Whoever spreads work over devices asks for the copies.
+        if (options.pedantic && vulkan && !options.part && !InFlight::is_on(t, *vulkan)) {
+            refuse_copy(source, kernel.buffers[i], t, options.placement.device);
+        }
         launch.views.push_back({InFlight::address(t, vulkan), t.dtype(), launch.shapes[i],
                                 flat ? row_major(launch.shapes[i]) : t.strides()});
     }

@@ -101,6 +101,7 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
                                result.bytes(), 0, InFlight::is_on(result, number)};
     const vulkan::Outcome outcome =
         driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
+    count_copied(outcome.copied);
     if (outcome.ticket > 0) {
         for (const Tensor& operand : launch.operands) {
             InFlight::note(operand, number, outcome.ticket);

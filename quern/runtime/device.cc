@@ -151,6 +151,10 @@ bool has_host_memory(std::string_view id) noexcept {
     return id == "auto" || id == kInterpreter || id == kCpu || id.starts_with("cpu:");
 }
 
+bool share_memory(std::string_view a, std::string_view b) noexcept {
+    return a == b || (has_host_memory(a) && has_host_memory(b));
+}
+
 std::optional<std::size_t> vulkan_number(std::string_view id) noexcept {
     return number_of(id, kVulkan);
 }

@@ -12,6 +12,9 @@ bool has_device(std::string_view id) noexcept;
 /// Whether a device of that id has the memory of the process, as all have but "vulkan:N".
 bool has_host_memory(std::string_view id) noexcept;
 
+/// Whether what is in the memory of one device is in that of the other.
+bool share_memory(std::string_view a, std::string_view b) noexcept;
+
 /// The number of a device "vulkan:N"; none if the id is another's.
 std::optional<std::size_t> vulkan_number(std::string_view id) noexcept;
 

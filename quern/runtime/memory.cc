@@ -1,13 +1,23 @@
 #include "quern/memory.h"
 
+#include <atomic>
+
 #include "quern/runtime/pool.h"
+#include "quern/runtime/storage.h"
 
 namespace quern {
+namespace {
+
+std::atomic<std::uint64_t> copied{0};
+
+}  // namespace
 
 MemoryCounters memory_counters() {
     const Pool::Counters counters = host_pool().counters();
-    return {counters.live, counters.peak, counters.held, counters.allocations};
+    return {counters.live, counters.peak, counters.held, counters.allocations, copied.load()};
 }
+
+void count_copied(std::size_t bytes) noexcept { copied.fetch_add(bytes); }
 
 void reset_peak_memory() noexcept { host_pool().reset_peak(); }
 

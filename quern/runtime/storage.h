@@ -95,6 +95,9 @@ private:
     Pool::Block* block_ = nullptr;
 };
 
+/// Adds to MemoryCounters::copied.
+void count_copied(std::size_t bytes) noexcept;
+
 /// What launches on a device "vulkan:N" know of tensors.
 class InFlight {
 public:

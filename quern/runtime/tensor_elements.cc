@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/convert.h"
 #include "quern/support/memory.h"
@@ -185,10 +186,10 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::to(const Device& device) const {
     return or_out_of_memory("to", [&] {
-        const bool is_host_memory = has_host_memory(device.id()) && has_host_memory(device_.id());
-        if (device != device_ && !is_host_memory) {
+        if (!share_memory(device.id(), device_.id())) {
             Tensor copy = Tensor::empty(shape_, dtype_, device);
             gather(*this, copy.data(), dtype_);
+            count_copied(copy.bytes());
             return copy;
         }
         Tensor same = *this;

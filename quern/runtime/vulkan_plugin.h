@@ -101,6 +101,9 @@ struct Outcome {
 
     /// For `wait`: the device may still be at it. 0 if it has ended.
     std::uint64_t ticket = 0;
+
+    /// Bytes that were copied to the device's memory or back.
+    std::size_t copied = 0;
 };
 
 /// Thread-safe.
@@ -124,8 +127,8 @@ public:
     virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
 
     /// Begins a launch, after those before it. Operands that are not in the device's memory are
-    /// copied there, and such an output back; `keeps_output` says that it is copied there first.
-    /// Waits where the launch may fail or its output is the host's.
+    /// copied there, one that is given twice once, and such an output back; `keeps_output` says
+    /// that it is copied there first. Waits where the launch may fail or its output is the host's.
     virtual Outcome run(const std::shared_ptr<const Pipelines>& pipelines, const KernelImage& image,
                         const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                         bool keeps_output) = 0;

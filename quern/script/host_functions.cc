@@ -174,7 +174,7 @@ Value Interpreter::to_device(const Arguments& arguments) {
                         copy_at != nullptr ? ", " + describe(copy_at->value) : ""));
     }
     const std::string& from = tensor->device().id();
-    const bool is_shared = *id == from || (has_host_memory(*id) && has_host_memory(from));
+    const bool is_shared = share_memory(*id, from);
     if (copy != nullptr && !*copy && !is_shared) {
         fail(Code::E0611, copy_at->node,
              fmt::format("copy=false expects a device that has the memory of '{}', got '{}'", from,

@@ -21,6 +21,9 @@ struct Example {
     std::string text;
     bool has_operands = false;
     bool pedantic = false;
+
+    /// The device that it names, or empty.
+    std::string needs;
     std::vector<Operand> operands;
     std::vector<Argument> arguments;
 };

@@ -106,6 +106,8 @@ Example read_example(std::string text) {
             }
         } else if (what == "pedantic") {
             example.pedantic = true;
+        } else if (what == "needs") {
+            example.needs = listed(rest).at(0);
         }
     }
     example.text = std::move(text);

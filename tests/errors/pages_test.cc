@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "example.h"
+#include "quern/runtime/device_options.h"
 
 namespace quern::errors {
 namespace {
@@ -66,6 +67,10 @@ TEST_P(Pages, HoldWhatTheyPromise) {
     const Page page = read_page(code);
     EXPECT_EQ(page.title, "# " + std::string(code) + ": " + title);
     EXPECT_LE(page.lines, 60) << "a page fits on a screen";
+    for (const Example* example : {&page.wrong, &page.right}) {
+        if (example->needs.empty()) continue;
+        if (!has_device(example->needs)) GTEST_SKIP() << "no device " << example->needs;
+    }
 
     const std::vector<Diagnostic> wrong = diagnostics_of(page.wrong);
     int found = 0;
@@ -143,6 +148,7 @@ TEST(PageExample, ReadsWhatItsFirstCommentsSay) {
         "// operands: x: float32[2, 3], i: int64[1] = 7, s: bool\n"
         "// arg: eps = 1e-5, n = 4\n"
         "// pedantic\n"
+        "// needs: vulkan:0\n"
         "compute(x, i, s) { ... }\n");
     ASSERT_EQ(example.operands.size(), 3u);
     EXPECT_EQ(example.operands[0].name, "x");
@@ -155,6 +161,7 @@ TEST(PageExample, ReadsWhatItsFirstCommentsSay) {
     EXPECT_EQ(std::get<double>(example.arguments[0].value), 1e-5);
     EXPECT_EQ(std::get<std::int64_t>(example.arguments[1].value), 4);
     EXPECT_TRUE(example.pedantic);
+    EXPECT_EQ(example.needs, "vulkan:0");
 }
 
 }  // namespace

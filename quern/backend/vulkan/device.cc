@@ -138,17 +138,29 @@ public:
         return {block->data(), device_.heap_->address_of(block->data())};
     }
 
-    /// Those bytes where they are, if they are the device's; or else in memory of the launch,
-    /// copied if `is_read`.
-    Piece with(const Range& range, bool is_read) {
+    /// Those bytes where they are, if they are the device's; or else a copy in memory of the
+    /// launch.
+    Piece operand(const Range& range) {
+        for (const auto& [before, piece] : read_) {
+            if (before.data == range.data && before.bytes == range.bytes) return piece;
+        }
+        return read_.emplace_back(range, result(range, true)).second;
+    }
+
+    /// The same, copied only if it `is_kept`.
+    Piece result(const Range& range, bool is_kept) {
         if (range.is_on_device && range.bytes > 0) {
             return {range.data, device_.heap_->address_of(range.data)};
         }
         const Piece piece = take(range.bytes);
-        if (is_read && range.bytes > 0) std::memcpy(piece.host, range.data, range.bytes);
+        if (is_kept && range.bytes > 0) {
+            std::memcpy(piece.host, range.data, range.bytes);
+            copied_ += range.bytes;
+        }
         return piece;
     }
 
+    std::size_t copied() const { return copied_; }
     std::size_t missing() const { return missing_; }
     const std::vector<Pool::Block*>& all() const { return all_; }
 
@@ -158,6 +170,10 @@ public:
 private:
     GpuDevice& device_;
     std::vector<Pool::Block*> all_;
+
+    /// Operands, each once.
+    std::vector<std::pair<Range, Piece>> read_;
+    std::size_t copied_ = 0;
     std::size_t missing_ = 0;
 };
 
@@ -403,9 +419,9 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     Recipe recipe;
     std::vector<std::uint64_t> addresses(work.image.buffer_count, 0);
     for (std::size_t i = 0; i < count; ++i) {
-        addresses[i] = blocks.with(work.operands[i], true).address + work.operands[i].offset;
+        addresses[i] = blocks.operand(work.operands[i]).address + work.operands[i].offset;
     }
-    const auto result = blocks.with(work.output, work.keeps_output);
+    const auto result = blocks.result(work.output, work.keeps_output);
     recipe.result = result.host;
     addresses[count] = result.address;
     for (std::size_t i = 0; i < work.image.shared.size(); ++i) {
@@ -468,6 +484,7 @@ Outcome GpuDevice::run(const Work& work) {
     try {
         reclaim();
         const Recipe recipe = prepare(work, blocks);
+        outcome.copied = blocks.copied();
         const bool is_of_host = recipe.result != work.output.data && work.output.bytes > 0;
         const VkCommandBuffer commands = queue_->commands();
         queue_->reserve(blocks.all().size());
@@ -493,7 +510,10 @@ Outcome GpuDevice::run(const Work& work) {
         };
         outcome.has_failed = says(kAssertionFailed);
         outcome.is_cut = says(kLoopCut) && !outcome.has_failed;
-        if (is_of_host) std::memcpy(work.output.data, recipe.result, work.output.bytes);
+        if (is_of_host) {
+            std::memcpy(work.output.data, recipe.result, work.output.bytes);
+            outcome.copied += work.output.bytes;
+        }
     } catch (const VulkanError& error) {
         if (!lock.owns_lock()) lock.lock();
         outcome.error = error.what();
