@@ -151,6 +151,27 @@ std::string why_not(const BoundLaunch& launch, Cut& cut, Stmt& outermost) {
     return {};
 }
 
+/// The device in whose memory all write their elements of the result: that of a device "vulkan:N"
+/// is seen by the others, but not the other way round.
+const Device& home_of(const std::vector<Device>& devices) {
+    const auto found = std::ranges::find_if(devices, &Device::is_vulkan);
+    return found == devices.end() ? devices[0] : *found;
+}
+
+std::string why_apart(const std::vector<Device>& devices, const Device& home, DType dtype) {
+    for (const Device& device : devices) {
+        if (device.is_vulkan() && device != home) {
+            return fmt::format("'{}' does not write in the memory of '{}'", device.id(), home.id());
+        }
+    }
+    // Some devices store a part of a word by storing all of it.
+    if (home.is_vulkan() && size_of(dtype) < sizeof(std::uint32_t)) {
+        return fmt::format("'{}' may write elements of {} together with its neighbours", home.id(),
+                           to_string(dtype));
+    }
+    return {};
+}
+
 void warn(const lang::Source& source, lang::Span span, const std::string& reason) {
     if (span.length == 0) return;
     lang::Diagnostics diagnostics(source);
@@ -253,12 +274,8 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     if (cut.combine && cut.why_not.empty() && options.numerics == Numerics::Reproducible) {
         cut.why_not = "it is a reduction, whose order reproducible mode keeps";
     }
-    for (const Device& device : devices) {
-        // What comes back from its memory is a whole result.
-        if (device.is_vulkan() && !cut.combine && cut.why_not.empty()) {
-            cut.why_not = fmt::format("'{}' has memory of its own", device.id());
-        }
-    }
+    const Device home = home_of(devices);
+    if (!cut.combine && cut.why_not.empty()) cut.why_not = why_apart(devices, home, whole.dtype);
     const auto outermost =
         std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });
     std::int64_t trips = 0;
@@ -289,8 +306,8 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
         for (std::int64_t p = 0; p < count; ++p) results.push_back(all.slice(0, p, p + 1));
     } else {
         const bool is_cleared = !writes_all(*whole.prepared, whole.binding, whole.shapes);
-        all = is_cleared ? Tensor(whole.shape, whole.dtype, devices[0])
-                         : Tensor::empty(whole.shape, whole.dtype, devices[0]);
+        all = is_cleared ? Tensor(whole.shape, whole.dtype, home)
+                         : Tensor::empty(whole.shape, whole.dtype, home);
         results.assign(std::size_t(count), all);
     }
     std::vector<std::function<void()>> work;
@@ -298,7 +315,7 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
         work.push_back([&, p] { run_part(source, parts[p], devices[p], results[p]); });
     }
     run_all(work);
-    return cut.combine ? combined(all, *cut.combine, options) : all;
+    return cut.combine ? combined(all, *cut.combine, options) : all.to(devices[0]);
 }
 
 }  // namespace quern::frontend

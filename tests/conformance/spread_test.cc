@@ -19,6 +19,17 @@ std::vector<std::string> device_lists() {
     return lists;
 }
 
+/// These, and each device "vulkan:N" beside others.
+std::vector<std::string> all_lists() {
+    std::vector<std::string> lists = device_lists();
+    for (const DeviceInfo& device : devices()) {
+        if (device.type != "vulkan") continue;
+        lists.push_back(R"([")" + device.id + R"(", "interpreter"])");
+        lists.push_back(R"(["auto", ")" + device.id + R"(", ")" + device.id + R"("])");
+    }
+    return lists;
+}
+
 std::string spread(std::string text, const std::string& list, const std::string& mode) {
     return text.insert(text.find('{', text.find("compute(")),
                        "@device(" + list + ") @parallel(" + mode + ") ");
@@ -26,7 +37,11 @@ std::string spread(std::string text, const std::string& list, const std::string&
 
 /// Bits on devices of one kind, which add in one order.
 void expect_same(const Tensor& result, const Tensor& expected, const std::string& list) {
-    if (list.find("interpreter") != std::string::npos && list.find("cpu") != std::string::npos) {
+    int kinds = 0;
+    for (const char* kind : {"interpreter", "cpu", "auto", "vulkan"}) {
+        kinds += list.find(kind) != std::string::npos ? 1 : 0;
+    }
+    if (kinds > 1) {
         EXPECT_CLOSE(result, expected.values(), kRelative, kAbsolute);
     } else {
         EXPECT_TRUE(same_bits(result, expected));
@@ -56,7 +71,8 @@ TEST_P(Check94, PartsOfTheOutermostLoopGiveTheBitsOfTheWhole) {
             operands.push_back(row.masked && i == 3 ? random_tensor(shape, DType::Bool, 9)
                                                     : uniform(shape, i + 1));
         }
-        for (const std::string& list : device_lists()) {
+        const bool is_for_all = rows == 0 || rows == 7;
+        for (const std::string& list : is_for_all ? all_lists() : device_lists()) {
             SCOPED_TRACE(list + ", rows " + std::to_string(rows));
             const std::string text = example_text(row.number);
             const CaughtWarnings warnings;
@@ -87,6 +103,50 @@ const Row kRows[] = {
 INSTANTIATE_TEST_SUITE_P(Kernels, Check94, ::testing::ValuesIn(kRows),
                          [](const auto& info) { return std::string("K") + info.param.number; });
 
+TEST(Check94, PartsInTheMemoryOfAnotherDeviceGiveTheBitsOfTheWhole) {
+    for (const std::int64_t n : {1, 2, 7, 40}) {
+        const Tensor a = uniform({n, 33}, 1), b = uniform({33, n}, 2);
+        const Kernel whole = example("09").with(Numerics::Reproducible);
+        const Tensor expected = whole.on(Device("interpreter"))(a, b);
+        for (const std::string& list : all_lists()) {
+            for (const char* mode : {"data", "model"}) {
+                const CaughtWarnings warnings;
+                const Kernel parts(spread(example_text("09"), list, mode));
+                const Tensor result = parts.with(Numerics::Reproducible)(a, b);
+                EXPECT_TRUE(same_bits(result, expected)) << list << mode << n;
+                EXPECT_EQ(warnings.count("W0707"), 0);
+            }
+        }
+    }
+}
+
+TEST(Check94, SmallElementsAreNotSpreadOverADeviceThatMayStoreTheirNeighbours) {
+    const std::string text = example_text("01");
+    for (const std::string& list : all_lists()) {
+        for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+            const Tensor x = uniform({40}, 1, -1, 1, dtype);
+            const CaughtWarnings warnings;
+            const Tensor result = Kernel(spread(text, list, "data"))(x);
+            EXPECT_TRUE(same_bits(result, Kernel(text).on(Device("interpreter"))(x))) << list;
+            EXPECT_EQ(warnings.count("W0707"), list.find("vulkan") != std::string::npos) << list;
+        }
+    }
+}
+
+TEST(Check94, TwoMemoriesThatAreNotTheHostsAreNotWrittenTogether) {
+    std::vector<std::string> ids;
+    for (const DeviceInfo& device : devices()) {
+        if (device.type == "vulkan") ids.push_back(device.id);
+    }
+    if (ids.size() < 2) GTEST_SKIP() << "no device vulkan:1";
+    const Tensor x = uniform({41}, 3);
+    const std::string list = "[\"" + ids[0] + "\", \"" + ids[1] + "\"]";
+    const CaughtWarnings warnings;
+    const Tensor result = Kernel(spread(example_text("01"), list, "data"))(x);
+    EXPECT_TRUE(same_bits(result, example("01").on(Device("interpreter"))(x)));
+    EXPECT_EQ(warnings.count("W0707"), 1);
+}
+
 TEST(Check94, PartsOfAReductionAreCombined) {
     for (const std::string& list : device_lists()) {
         for (const std::string op : {"+", "*", "min", "max"}) {
@@ -107,6 +167,24 @@ TEST(Check94, PartsOfAReductionAreCombined) {
     }
 }
 
+TEST(Check94, PartsOfAReductionThatIsExactInAnyOrderAreCombined) {
+    // Powers of two whose product stays one, from whichever element on it begins.
+    const Tensor seeds = uniform({5000, 3}, 5);
+    Tensor x({5000, 3}, DType::Float32);
+    for (std::int64_t i = 0; i < x.element_count(); ++i) {
+        const bool is_other = i % 97 == 5;
+        x.data<float>()[i] = !is_other ? 1.0F : seeds.data<float>()[i] < 0 ? 0.5F : 2.0F;
+    }
+    for (const std::string& list : all_lists()) {
+        for (const char* op : {"+", "*", "min", "max"}) {
+            const std::string text = std::string("compute(x) {\n    @kernel reduce(") + op +
+                                     ")\n    for i in 0..n, j in 0..m:\n        yield x[i, j]\n}";
+            const Tensor expected = Kernel(text).on(Device("interpreter"))(x);
+            EXPECT_TRUE(same_bits(Kernel(spread(text, list, "data"))(x), expected)) << list << op;
+        }
+    }
+}
+
 TEST(Check94, PartsAreCombinedByTheOperatorOfTheResultAndNotOfAnotherSum) {
     const std::string text =
         "compute(x) {\n    @kernel reduce(max)\n    for i in 0..n:\n        var total = 0.0\n"
@@ -120,7 +198,7 @@ TEST(Check94, PartsAreCombinedByTheOperatorOfTheResultAndNotOfAnotherSum) {
 }
 
 TEST(Check94, PartsOfIntegersAndBoolsAreExact) {
-    for (const std::string& list : device_lists()) {
+    for (const std::string& list : all_lists()) {
         const auto result = [&](const std::string& op, const Tensor& x) {
             const std::string text = "compute(x) {\n    @kernel reduce(" + op +
                                      ")\n    for i in 0..len:\n        yield x[i]\n}";
@@ -142,7 +220,7 @@ TEST(Check94, WhatCannotBeSpreadRunsOnTheFirstDeviceWithAWarning) {
     const std::vector<std::pair<const char*, Tensor>> rows = {{"08", uniform({37}, 1)},
                                                               {"15", uniform({4, 5}, 2)}};
     for (const auto& [number, x] : rows) {
-        for (const std::string& list : device_lists()) {
+        for (const std::string& list : all_lists()) {
             const std::string text = example_text(number);
             const CaughtWarnings warnings;
             const Tensor result = Kernel(spread(text, list, "data"))(x);
@@ -156,7 +234,7 @@ TEST(Check94, ElementsThatNoPartWritesAreZero) {
     const std::string text =
         "compute(x) {\n    @kernel custom\n    for i in 0..n:\n        if x[i] > 0.0:\n"
         "            out[2 * i + 1] = x[i]\n}";
-    for (const std::string& list : device_lists()) {
+    for (const std::string& list : all_lists()) {
         const CaughtWarnings warnings;
         const Tensor x = uniform({41}, 3);
         EXPECT_TRUE(same_bits(Kernel(spread(text, list, "data"))(x),
@@ -172,7 +250,7 @@ TEST(Check94, AFailureOfOnePartIsReportedWithItsLine) {
         std::vector<std::int64_t> idx(40, 3);
         idx[std::size_t(at)] = 5;
         const Tensor index = Tensor::from({40}, idx);
-        for (const std::string& list : device_lists()) {
+        for (const std::string& list : all_lists()) {
             EXPECT_EQ(refusal([&] { return Kernel(spread(text, list, "data"))(x, index); }),
                       "E0507 4:20");
         }
