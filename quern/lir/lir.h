@@ -26,7 +26,8 @@ inline constexpr std::uint32_t kNoBlock = 0xffffffffu;
 
 enum class OpClass : std::uint8_t {
     Leaf,      // Constant: bits, in every lane. Parameter: bits is its number; of 32 bits the low
-               // half of its word, ParameterHigh the high one. Iota: 0, 1, 2, ...
+               // half of its word, ParameterHigh the high one. Iota: 0, 1, 2, ... Lane: which of
+               // the function's lanes this is
     Unary,     // a
     Binary,    // a, b of the type of the result; shifts are arithmetic on signed integers
     Compare,   // a, b of one type; bool lanes
@@ -102,6 +103,9 @@ struct Buffer {
     DType dtype = DType::Float32;
     Space space = Space::Global;
     bool is_written = false;
+
+    /// Of an array of a work-group that is there from its beginning; 0 for one that an Alloc makes.
+    std::uint32_t elements = 0;
 };
 
 enum class ParameterKind : std::uint8_t {
@@ -128,6 +132,10 @@ struct Parameter {
 /// global buffer.
 struct Function {
     std::string name;
+
+    /// How many lanes of a work-group run it together, each with values of its own. 1: vectors are
+    /// lanes, or there are none.
+    std::uint32_t lanes = 1;
     std::vector<Parameter> parameters;
     std::vector<Buffer> buffers;
     std::vector<Inst> insts;

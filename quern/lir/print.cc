@@ -38,12 +38,14 @@ public:
     explicit Printer(const Function& function) : f_(function) {}
 
     std::string text() {
-        out_ = fmt::format("function {} {{\n", f_.name);
+        out_ = fmt::format("function {}", f_.name);
+        if (f_.lanes > 1) out_ += fmt::format(" of {} lanes", f_.lanes);
+        out_ += " {\n";
         for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
             const Buffer& b = f_.buffers[i];
-            out_ +=
-                fmt::format("    buffer @{} {}: {} {}{}\n", i, b.name, quern::to_string(b.dtype),
-                            to_string(b.space), b.is_written ? " written" : "");
+            out_ += fmt::format("    buffer @{} {}: {} {}{}", i, b.name, quern::to_string(b.dtype),
+                                to_string(b.space), b.is_written ? " written" : "");
+            out_ += b.elements > 0 ? fmt::format(" [{}]\n", b.elements) : "\n";
         }
         block(0, 1);
         return out_ + "}\n";

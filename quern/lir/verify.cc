@@ -64,13 +64,14 @@ private:
     void visit(ValueId id) {
         const Inst& i = f_[id];
         const OpClass kind = class_of(i.op);
-        const bool has_a = uses(id, i.a, kind != OpClass::Leaf);
+        const bool has_a = uses(id, i.a, kind != OpClass::Leaf && i.op != Op::Barrier);
         const bool needs_b = kind == OpClass::Binary || kind == OpClass::Compare ||
                              kind == OpClass::Ternary || kind == OpClass::Select ||
                              i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
                              i.op == Op::Scatter || i.op == Op::Shuffle;
         const bool has_b = uses(id, i.b, needs_b);
         const bool has_c = uses(id, i.c, kind == OpClass::Ternary || kind == OpClass::Select);
+        if (f_.lanes > 1) check(id, i.type.lanes == 1, "a value of one lane");
         if (kind == OpClass::Leaf || (has_a && has_b >= needs_b)) {
             types(id, i, kind, has_c);
         }
@@ -161,7 +162,8 @@ private:
         const std::uint16_t offsets = is_spread ? i.type.lanes : std::uint16_t(1);
         check(id, is_index(type(i.a)) && type(i.a).lanes == offsets, "offsets of int64 or int32");
         if (i.op == Op::Alloc) {
-            return check(id, buffer.space != Space::Global, "an array of its own");
+            return check(id, buffer.space != Space::Global && buffer.elements == 0,
+                         "an array of its own");
         }
         check(id, i.type.dtype == buffer.dtype, "the dtype of the buffer");
         if (is_store) {

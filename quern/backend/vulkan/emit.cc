@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "quern/backend/vulkan/code.h"
-#include "quern/backend/vulkan/hazards.h"
 #include "quern/backend/vulkan/memory.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
@@ -23,11 +22,8 @@ using spv::Op;
 /// Arrays of lanes begin at multiples of it, as ready_launch counts their bytes.
 constexpr std::uint64_t kAlignment = Storage::kAlignment;
 
-std::uint32_t lanes_of(const lir::Function& function) {
-    std::uint32_t most = 1;
-    for (const Inst& i : function.insts) most = std::max<std::uint32_t>(most, i.type.lanes);
-    return most;
-}
+/// Of accesses to an array of the group.
+constexpr auto kSeen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
 
 class Emitter {
 public:
@@ -35,12 +31,16 @@ public:
         : f_(function),
           controls_(controls),
           integers_(integers),
-          lanes_(lanes_of(function)),
-          hazards_(function),
           code_(m_, integers),
           memory_(code_, integers),
           values_(f_.insts.size(), 0),
-          buffers_(f_.buffers.size(), 0) {}
+          buffers_(f_.buffers.size(), 0),
+          is_written_(f_.buffers.size(), false) {
+        for (const Inst& i : f_.insts) {
+            const bool is_store = i.op == lir::Op::Store || i.op == lir::Op::Scatter;
+            if (is_store) is_written_[i.buffer] = true;
+        }
+    }
 
     std::vector<std::uint32_t> run() {
         m_.capability(spv::Capability::Shader);
@@ -56,10 +56,10 @@ public:
         m_.end();
         std::vector<Id> interface { push_, invocation_ };
         if (is_group()) interface.push_back(group_);
-        for (const auto& [dtype, array] : exchanged_) interface.push_back(array);
+        interface.insert(interface.end(), arrays_.begin(), arrays_.end());
         m_.entry_point(function, "main", interface);
         m_.execution_mode(function, spv::ExecutionMode::LocalSize,
-                          {is_group() ? lanes_ : kGroup, 1, 1});
+                          {is_group() ? f_.lanes : kGroup, 1, 1});
         ask(function);
         return m_.words();
     }
@@ -82,10 +82,16 @@ private:
         invocation_ =
             number(is_group() ? spv::BuiltIn::LocalInvocationId : spv::BuiltIn::GlobalInvocationId);
         if (is_group()) group_ = number(spv::BuiltIn::WorkgroupId);
+        for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
+            const lir::Buffer& b = f_.buffers[i];
+            if (b.elements == 0) continue;
+            const Id array = m_.array(code_.type(b.dtype), code_.u32(b.elements));
+            arrays_.push_back(buffers_[i] = m_.global(spv::StorageClass::Workgroup, array));
+        }
     }
 
     /// Whether a work-group does a point, and an invocation a lane.
-    bool is_group() const { return lanes_ > 1; }
+    bool is_group() const { return f_.lanes > 1; }
 
     /// Arithmetic as the language has it, where the device says that it can.
     void ask(Id function) {
@@ -159,7 +165,7 @@ private:
     DType dtype(ValueId id) const { return f_[id].type.dtype; }
 
     Id emit(const Inst& i, ValueId id) {
-        QUERN_CHECK(i.type.lanes == 1 || i.type.lanes == lanes_, "vectors of one length");
+        QUERN_CHECK(i.type.lanes == 1, "a value of one lane");
         switch (lir::class_of(i.op)) {
             case OpClass::Leaf:
                 if (i.op == lir::Op::Parameter || i.op == lir::Op::ParameterHigh) {
@@ -184,9 +190,10 @@ private:
             case OpClass::Convert:
                 return convert(i);
             case OpClass::Lanes:
-                return lanes(i);
+                QUERN_CHECK(i.op == lir::Op::Splat, "one lane: see lir/lanes.h");
+                return value(i.a);
             case OpClass::Memory:
-                return memory(i, id);
+                return memory(i);
             case OpClass::Register:
                 return reg(i);
             case OpClass::Control:
@@ -352,42 +359,48 @@ private:
 
     // Memory
 
-    Id memory(const Inst& i, ValueId id) {
+    Id memory(const Inst& i) {
         if (i.op == lir::Op::Prefetch) return 0;
-        if (is_group() && hazards_.before_access(id)) meet();
         if (i.op == lir::Op::Alloc) return alloc(i);
-        const DType d = i.type.dtype;
-        Id offset = value(i.a);
-        const bool is_spread = i.op == lir::Op::Gather || i.op == lir::Op::Scatter;
-        if (i.type.lanes > 1 && !is_spread) {
-            offset = code_.binary(Op::OpIAdd, dtype(i.a), offset,
-                                  code_.resized(DType::UInt32, dtype(i.a), lane_));
-        }
-        const Id address = memory_.element(buffers_[i.buffer], offset, dtype(i.a), size_of(d));
         const bool is_store = i.op == lir::Op::Store || i.op == lir::Op::Scatter;
-        Id condition = lir::exists(i.c) ? value(i.c) : 0;
+        const Id condition = lir::exists(i.c) ? value(i.c) : 0;
         if (is_store) {
-            // What is the same for all lanes one of them stores.
-            if (is_group() && i.type.lanes == 1) {
-                const Id is_first = code_.test(Op::OpIEqual, lane_, code_.u32(0));
-                condition = condition ? code_.both(condition, is_first) : is_first;
-            }
-            const auto there = [&] { memory_.store(d, address, value(i.b)); };
+            const auto there = [&] { store(i); };
             condition ? when(condition, there) : there();
             return 0;
         }
-        const bool is_written = hazards_.is_written(i.buffer);
-        if (!condition) return memory_.load(d, address, is_written);
+        if (!condition) return load(i);
         Id loaded = 0, there = 0;
-        const Id zero = code_.constant(d, 0), before = m_.block();
+        const Id zero = code_.constant(i.type.dtype, 0), before = m_.block();
         when(condition, [&] {
-            loaded = memory_.load(d, address, is_written);
+            loaded = load(i);
             there = m_.block();
         });
-        return m_.op(Op::OpPhi, code_.type(d), {loaded, there, zero, before});
+        return m_.op(Op::OpPhi, code_.type(i.type.dtype), {loaded, there, zero, before});
     }
 
-    // Lanes of a group
+    bool is_array(const Inst& i) const { return f_.buffers[i.buffer].elements > 0; }
+
+    Id address(const Inst& i) {
+        return memory_.element(buffers_[i.buffer], value(i.a), dtype(i.a), size_of(i.type.dtype));
+    }
+
+    /// Of an array of the group.
+    Id element(const Inst& i) {
+        const Id to = m_.pointer(spv::StorageClass::Workgroup, code_.type(i.type.dtype));
+        return m_.op(Op::OpAccessChain, to, {buffers_[i.buffer], value(i.a)});
+    }
+
+    Id load(const Inst& i) {
+        const DType d = i.type.dtype;
+        if (!is_array(i)) return memory_.load(d, address(i), is_written_[i.buffer]);
+        return m_.op(Op::OpLoad, code_.type(d), {element(i), kSeen});
+    }
+
+    void store(const Inst& i) {
+        if (!is_array(i)) return memory_.store(i.type.dtype, address(i), value(i.b));
+        m_.statement(Op::OpStore, {element(i), value(i.b), kSeen});
+    }
 
     /// All lanes arrive, and see what each other wrote.
     void meet() {
@@ -398,76 +411,6 @@ private:
             std::uint32_t(Semantics::MakeVisible);
         const Id scope = code_.u32(std::uint32_t(spv::Scope::Workgroup));
         m_.statement(Op::OpControlBarrier, {scope, scope, code_.u32(semantics)});
-    }
-
-    /// An array of the group with two values of a lane.
-    Id array_of(DType d) {
-        for (const auto& [dtype, array] : exchanged_) {
-            if (dtype == d) return array;
-        }
-        const Id array =
-            m_.global(spv::StorageClass::Workgroup, m_.array(code_.type(d), code_.u32(2 * lanes_)));
-        exchanged_.emplace_back(d, array);
-        return array;
-    }
-
-    Id in_array(DType d, Id index) {
-        const Id to = m_.pointer(spv::StorageClass::Workgroup, code_.type(d));
-        return m_.op(Op::OpAccessChain, to, {array_of(d), index});
-    }
-
-    /// Puts what each lane has where all can see it; a bool as 32 bits.
-    void show(DType d, Id mine, Id second = 0) {
-        const auto seen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
-        meet();
-        m_.statement(Op::OpStore, {in_array(d, lane_), mine, seen});
-        if (second) {
-            const Id behind = code_.binary(Op::OpIAdd, DType::UInt32, lane_, code_.u32(lanes_));
-            m_.statement(Op::OpStore, {in_array(d, behind), second, seen});
-        }
-        meet();
-        hazards_.met();
-    }
-
-    Id shown(DType d, Id index) {
-        return m_.op(Op::OpLoad, code_.type(d),
-                     {in_array(d, index), std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer)});
-    }
-
-    Id lanes(const Inst& i) {
-        if (i.op == lir::Op::Splat) return value(i.a);
-        const DType d = dtype(i.a), as = d == DType::Bool ? DType::UInt32 : d;
-        const auto put = [&](ValueId id) { return code_.cast(value(id), d, as); };
-        const auto get = [&](Id index) { return code_.cast(shown(as, index), as, d); };
-        if (i.op == lir::Op::Shuffle) {
-            show(as, put(i.a), put(i.b));
-            const auto& pattern = f_.patterns[i.bits];
-            Id index = code_.u32(pattern[0]);
-            for (std::uint32_t n = 1; n < lanes_; ++n) {
-                index = code_.select(DType::UInt32, code_.test(Op::OpIEqual, lane_, code_.u32(n)),
-                                     code_.u32(pattern[n]), index);
-            }
-            return get(index);
-        }
-        if (i.op == lir::Op::Any) return any(value(i.a));
-        show(as, put(i.a));
-        if (i.op == lir::Op::Extract) return get(code_.u32(std::uint32_t(i.bits)));
-        std::vector<Id> all;
-        for (std::uint32_t n = 0; n < lanes_; ++n) all.push_back(get(code_.u32(n)));
-        for (std::size_t half = all.size() / 2; half > 0; half /= 2) {
-            for (std::size_t n = 0; n < half; ++n) {
-                all[n] = folded(i.fold, d, all[n], all[n + half]);
-            }
-        }
-        return all[0];
-    }
-
-    /// Narrow floats are added as floats, each sum rounded.
-    Id folded(lir::Op op, DType d, Id a, Id b) {
-        if (!is_floating(d) || size_of(d) != 2) return binary(op, d, a, b, false);
-        const DType wide = DType::Float32;
-        return code_.cast(binary(op, wide, code_.cast(a, d, wide), code_.cast(b, d, wide), false),
-                          wide, d);
     }
 
     /// Arrays of lanes lie one behind the other; a loop begins each iteration where it found them.
@@ -511,23 +454,6 @@ private:
         m_.label(after);
     }
 
-    /// Of an assertion and its mask.
-    std::uint16_t lanes_asked(const Inst& i) const {
-        const std::uint16_t lanes = f_[i.a].type.lanes;
-        return lir::exists(i.c) ? std::max(lanes, f_[i.c].type.lanes) : lanes;
-    }
-
-    /// Whether a bool is true in some lane.
-    Id any(Id condition) {
-        show(DType::UInt32, code_.cast(condition, DType::Bool, DType::UInt32));
-        Id all = shown(DType::UInt32, code_.u32(0));
-        for (std::uint32_t n = 1; n < lanes_; ++n) {
-            all = code_.binary(Op::OpBitwiseOr, DType::UInt32, all,
-                               shown(DType::UInt32, code_.u32(n)));
-        }
-        return code_.cast(all, DType::UInt32, DType::Bool);
-    }
-
     void fail_if(Id condition, std::uint32_t why) {
         const auto leave = [&] {
             const Id at = memory_.moved(pushed(offsetof(Push, failed)), code_.u32(why));
@@ -547,27 +473,16 @@ private:
             case lir::Op::Assert: {
                 Id broken = code_.negated(value(i.a));
                 if (lir::exists(i.c)) broken = code_.both(broken, value(i.c));
-                // All lanes leave, or none: they meet again.
-                if (lanes_asked(i) > 1) broken = any(broken);
                 fail_if(broken, kAssertionFailed);
                 return 0;
             }
             default:
-                QUERN_CHECK(false, "barriers are where lanes need them");
+                meet();
                 return 0;
         }
     }
 
-    /// What was touched on another way to here too.
-    void join(const Hazards::State& other) {
-        Hazards::State both = hazards_.now();
-        both.add(other);
-        hazards_.continue_from(std::move(both));
-    }
-
     Id loop(const Inst& i, ValueId id) {
-        if (is_group() && hazards_.before_loop(i.body)) meet();
-        const Hazards::State before = hazards_.now();
         const Id type = code_.type(i.type.dtype);
         const Id counter = m_.variable(type);
         const Id start = used();
@@ -594,7 +509,6 @@ private:
                      {counter, code_.binary(Op::OpIAdd, i.type.dtype, variable, step)});
         m_.statement(Op::OpBranch, {head});
         m_.label(after);
-        join(before);
         m_.statement(Op::OpStore, {used_, start});
         if (!controls_.cuts_loops) return variable;
         const Id reached = m_.op(Op::OpLoad, type, {counter});
@@ -609,18 +523,12 @@ private:
         m_.statement(Op::OpSelectionMerge, {after, 0});
         m_.statement(Op::OpBranchConditional, {value(i.a), then, otherwise});
         m_.label(then);
-        const Hazards::State before = hazards_.now();
         block(i.body);
         m_.statement(Op::OpBranch, {after});
         if (has_else) {
-            const Hazards::State of_body = hazards_.now();
-            hazards_.continue_from(before);
             m_.label(otherwise);
             block(i.otherwise);
             m_.statement(Op::OpBranch, {after});
-            join(of_body);
-        } else {
-            join(before);
         }
         m_.label(after);
     }
@@ -628,22 +536,20 @@ private:
     const lir::Function& f_;
     FloatControls controls_;
     Integers integers_;
-    std::uint32_t lanes_;
-    Hazards hazards_;
     Module m_;
     Code code_;
     Memory memory_;
     std::vector<Id> values_;
 
-    /// The address of each.
+    /// The address of each, or the array of the group.
     std::vector<Id> buffers_;
+    std::vector<bool> is_written_;
     Id push_ = 0;
     Id invocation_ = 0;
     Id group_ = 0;
     Id lane_ = 0;
 
-    /// Arrays by which lanes show each other values.
-    std::vector<std::pair<DType, Id>> exchanged_;
+    std::vector<Id> arrays_;
     Id point_ = 0;
     Id words_ = 0;
     Id zero_ = 0;
@@ -653,7 +559,7 @@ private:
 }  // namespace
 
 std::uint32_t points_of_group(const lir::Function& function) {
-    return lanes_of(function) > 1 ? 1 : kGroup;
+    return function.lanes > 1 ? 1 : kGroup;
 }
 
 bool may_fail(const lir::Function& function) {

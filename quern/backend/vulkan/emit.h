@@ -62,10 +62,9 @@ struct Push {
 /// How many points a work-group does: one, where its invocations are lanes.
 std::uint32_t points_of_group(const lir::Function& function);
 
-/// A function of LIR as a SPIR-V module with the entry point "main". If it has vectors, a
-/// work-group does a point and each invocation a lane; what is the same for all lanes each
-/// computes, and one stores. Else an invocation does a point. Integers of 8 and 16 bits that the
-/// device lacks are kept in 32 bits; the function has none of 64 if the device has none
+/// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
+/// If it has several lanes a work-group does a point, else an invocation. Integers of 8 and 16 bits
+/// that the device lacks are kept in 32 bits; the function has none of 64 if the device has none
 /// (lir/without_int64.h), and buffers are below 2^31 bytes. Needs Vulkan 1.2 with
 /// bufferDeviceAddress and vulkanMemoryModel, and whatever else its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,

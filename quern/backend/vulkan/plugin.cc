@@ -14,17 +14,15 @@
 
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/vulkan/device.h"
+#include "quern/backend/vulkan/targets.h"
 #include "quern/lir/iterations.h"
+#include "quern/lir/lanes.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/schedule/plan.h"
 
 namespace quern::vulkan {
 namespace {
-
-/// Devices need not round a product and a sum at once. Drivers take long to compile large bodies.
-constexpr schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 16};
-constexpr schedule::Target kGroups{.lanes = 16, .has_fma = false, .registers = 8};
 
 /// What spirv-val says against a module, or empty.
 std::string invalid(const std::vector<std::uint32_t>& module) {
@@ -130,7 +128,8 @@ public:
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
             for (const schedule::Stage& stage : plan.stages) {
-                const auto words = emit(stage.function, abilities.controls, integers);
+                const lir::Function function = lir::for_lanes(stage.function);
+                const auto words = emit(function, abilities.controls, integers);
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {
                     result.refusal = "a kernel that needs " + lacks;
@@ -138,11 +137,11 @@ public:
                 }
                 result.error = invalid(words);
                 if (!result.error.empty()) return result;
-                pipelines->may_fail |= may_fail(stage.function);
+                pipelines->may_fail |= may_fail(function);
                 if (abilities.controls.cuts_loops) {
                     pipelines->functions.push_back(stage.function);
                 }
-                pipelines->stages.push_back({gpu.pipeline(words), points_of_group(stage.function)});
+                pipelines->stages.push_back({gpu.pipeline(words), points_of_group(function)});
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "quern/schedule/plan.h"
+
+namespace quern::vulkan {
+
+// What schedules are made for where an invocation does a point, and where a work-group does. Devices
+// need not round a product and a sum at once. Drivers take long to compile large bodies.
+inline constexpr schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 16};
+inline constexpr schedule::Target kGroups{.lanes = 16, .has_fma = false, .registers = 8};
+
+}  // namespace quern::vulkan

@@ -1,0 +1,152 @@
+#include "quern/lir/hazards.h"
+
+#include <algorithm>
+
+namespace quern::lir {
+namespace {
+
+bool is_load(Op op) { return op == Op::Load || op == Op::Gather; }
+bool is_store(Op op) { return op == Op::Store || op == Op::Scatter; }
+
+}  // namespace
+
+std::optional<DType> shown_by(const Function& function, const Inst& inst) {
+    const auto lanes = [&](ValueId id) { return exists(id) ? function[id].type.lanes : 1; };
+    if (inst.op == Op::Assert && (lanes(inst.a) > 1 || lanes(inst.c) > 1)) return DType::UInt32;
+    if (class_of(inst.op) != OpClass::Lanes || inst.op == Op::Splat) return std::nullopt;
+    const DType dtype = function[inst.a].type.dtype;
+    // A bool as 32 bits, which memory has.
+    return dtype == DType::Bool ? DType::UInt32 : dtype;
+}
+
+Hazards::Hazards(const Function& function)
+    : f_(function), written_(function.buffers.size(), false) {
+    for (const Inst& i : f_.insts) {
+        lanes_ = std::max(lanes_, i.type.lanes);
+        if (is_store(i.op)) written_[i.buffer] = true;
+    }
+}
+
+void Hazards::State::add(const State& other) {
+    for (const auto& [buffer, uses] : other.uses) {
+        Uses& all = this->uses[buffer];
+        all.reads.insert(uses.reads.begin(), uses.reads.end());
+        all.writes.insert(uses.writes.begin(), uses.writes.end());
+    }
+}
+
+/// Behind the function's own buffers.
+BufferId Hazards::array_of(DType dtype) const {
+    return BufferId(f_.buffers.size()) + BufferId(dtype);
+}
+
+/// Whether it is seen that an offset is a multiple of the lanes.
+bool Hazards::is_multiple(ValueId id, int depth) const {
+    const Inst& i = f_[id];
+    const auto is = [&](ValueId part) { return depth > 0 && is_multiple(part, depth - 1); };
+    switch (i.op) {
+        case Op::Constant:
+            return i.bits % lanes_ == 0;
+        case Op::Add:
+        case Op::Sub:
+            return is(i.a) && is(i.b);
+        case Op::Mul:
+            return is(i.a) || is(i.b);
+        case Op::For:
+            return i.bits % lanes_ == 0 && is(i.a);
+        default:
+            return false;
+    }
+}
+
+Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
+    const bool is_array = f_.buffers[i.buffer].space == Space::Lane;
+    const bool is_row = i.op == Op::Load || i.op == Op::Store;
+    constexpr int kDepth = 8;
+    if (is_array && is_row && i.type.lanes > 1 && is_multiple(i.a, kDepth)) return kOwn;
+    if (is_load(i.op)) return kAny;
+    return i.type.lanes == 1 ? kFirst : Who(id);
+}
+
+void Hazards::touch(ValueId id, State& state) const {
+    const Inst& i = f_[id];
+    if (const auto dtype = shown_by(f_, i)) state.uses[array_of(*dtype)].reads.insert(kAny);
+    if (is_load(i.op) && written_[i.buffer]) state.uses[i.buffer].reads.insert(who(i, id));
+    if (is_store(i.op)) state.uses[i.buffer].writes.insert(who(i, id));
+}
+
+void Hazards::collect(BlockId block, State& all) const {
+    for (const ValueId id : f_.blocks[block]) {
+        const Inst& i = f_[id];
+        touch(id, all);
+        if (i.body != kNoBlock) collect(i.body, all);
+        if (i.otherwise != kNoBlock) collect(i.otherwise, all);
+    }
+}
+
+bool Hazards::meets(const State& before, const State& next) {
+    // What one writes another may touch, but for the same lane's elements, and iterations of one
+    // instruction in lanes, which write elements of their own.
+    const auto differ = [](const std::set<Who>& a, const std::set<Who>& b, bool are_writes) {
+        for (const Who x : a) {
+            for (const Who y : b) {
+                if (x != y || (!are_writes && x != kOwn)) return true;
+            }
+        }
+        return false;
+    };
+    for (const auto& [buffer, uses] : next.uses) {
+        const auto found = before.uses.find(buffer);
+        if (found == before.uses.end()) continue;
+        const Uses& last = found->second;
+        if (differ(last.writes, uses.writes, true) || differ(last.writes, uses.reads, false) ||
+            differ(last.reads, uses.writes, false)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool Hazards::follow(const State& next) {
+    const bool must_meet = meets(now_, next);
+    if (must_meet) now_ = {};
+    now_.add(next);
+    return must_meet;
+}
+
+bool Hazards::before_access(ValueId id) {
+    if (f_[id].op == Op::Alloc) {
+        // Its memory may have been another array's.
+        const bool is_touched = std::ranges::any_of(now_.uses, [&](const auto& uses) {
+            return uses.first < f_.buffers.size() && f_.buffers[uses.first].space == Space::Lane;
+        });
+        if (is_touched) now_ = {};
+        return is_touched;
+    }
+    State access;
+    touch(id, access);
+    return follow(access);
+}
+
+bool Hazards::before_exchange(DType dtype) {
+    const BufferId array = array_of(dtype);
+    const bool is_read = now_.uses.count(array) != 0;
+    now_ = {};
+    now_.uses[array].reads.insert(kAny);
+    return is_read;
+}
+
+bool Hazards::before_loop(ValueId loop) {
+    const Inst& i = f_[loop];
+    State inside;
+    collect(i.body, inside);
+    const bool must_meet = meets(now_, inside);
+    if (must_meet) now_ = {};
+    // A group does one point.
+    const bool is_once =
+        f_[i.a].op == Op::Parameter && f_.parameters[f_[i.a].bits].kind == ParameterKind::GridBegin;
+    if (!is_once) now_.add(inside);
+    return must_meet;
+}
+
+}  // namespace quern::lir

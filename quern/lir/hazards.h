@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "quern/lir/lir.h"
+
+namespace quern::lir {
+
+/// The dtype in which lanes show each other the operand of an instruction, if it needs that.
+std::optional<DType> shown_by(const Function& function, const Inst& inst);
+
+/// Where lanes of a work-group must meet: an element that one lane wrote may be read or written by
+/// another, and one that was read may be written. Follows a function in the order of its
+/// instructions, and knows what was touched since the lanes last met.
+class Hazards {
+public:
+    explicit Hazards(const Function& function);
+
+    /// Whether the lanes must meet before an access, and before the first iteration of a loop; both
+    /// count what comes as touched.
+    bool before_access(ValueId id);
+    bool before_loop(ValueId loop);
+
+    /// The same before lanes put values in the array by which they show each other values of a
+    /// dtype. They meet again before they read it.
+    bool before_exchange(DType dtype);
+
+    /// What is touched at some place; several ways lead to one that follows them.
+    struct State {
+        struct Uses {
+            std::set<std::uint32_t> reads, writes;
+        };
+        std::map<BufferId, Uses> uses;
+
+        void add(const State& other);
+    };
+    const State& now() const { return now_; }
+    void continue_from(State state) { now_ = std::move(state); }
+
+private:
+    using Uses = State::Uses;
+
+    /// Who touches an element: the lane whose place in a row of lanes it has, any lane, the first,
+    /// or the lanes of one instruction, each in its iterations.
+    using Who = std::uint32_t;
+    static constexpr Who kOwn = ~Who{0}, kAny = kOwn - 1, kFirst = kAny - 1;
+
+    bool is_multiple(ValueId id, int depth) const;
+    Who who(const Inst& inst, ValueId id) const;
+    void touch(ValueId id, State& state) const;
+    void collect(BlockId block, State& all) const;
+    BufferId array_of(DType dtype) const;
+    static bool meets(const State& before, const State& next);
+    bool follow(const State& next);
+
+    const Function& f_;
+    std::vector<bool> written_;
+    std::uint16_t lanes_ = 1;
+    State now_;
+};
+
+}  // namespace quern::lir

@@ -1,0 +1,286 @@
+#include "quern/lir/lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "quern/lir/hazards.h"
+#include "quern/support/check.h"
+
+namespace quern::lir {
+namespace {
+
+constexpr DType kIndex = DType::Int32;
+
+class Pass {
+public:
+    Pass(const Function& from, std::uint32_t lanes)
+        : from_(from), lanes_(lanes), hazards_(from), values_(from.insts.size(), kNone) {
+        to_.name = from.name;
+        to_.lanes = lanes;
+        to_.parameters = from.parameters;
+        to_.buffers = from.buffers;
+        for (Buffer& buffer : to_.buffers) {
+            if (buffer.space == Space::Lane) buffer.space = Space::Group;
+        }
+    }
+
+    Function run() {
+        block(0);
+        return std::move(to_);
+    }
+
+private:
+    // Instructions of the result
+
+    ValueId append(Inst inst) {
+        const auto id = ValueId(to_.insts.size());
+        to_.insts.push_back(inst);
+        to_.blocks[open_].push_back(id);
+        return id;
+    }
+
+    ValueId constant(DType dtype, std::uint64_t bits) {
+        return append({.op = Op::Constant, .type = {dtype, 1}, .bits = bits});
+    }
+    ValueId lane(DType dtype) { return append({.op = Op::Lane, .type = {dtype, 1}}); }
+    ValueId binary(Op op, DType dtype, ValueId a, ValueId b) {
+        return append({.op = op, .type = {dtype, 1}, .a = a, .b = b});
+    }
+    ValueId equal(ValueId a, ValueId b) { return binary(Op::Equal, DType::Bool, a, b); }
+    ValueId negated(ValueId a) { return append({.op = Op::Not, .type = {DType::Bool, 1}, .a = a}); }
+    ValueId cast(ValueId a, DType from, DType to) {
+        if (from == to) return a;
+        return append({.op = Op::Cast, .type = {to, 1}, .a = a});
+    }
+    void barrier() { append({.op = Op::Barrier, .type = {DType::Bool, 1}}); }
+
+    // The function's own
+
+    ValueId value(ValueId id) const { return exists(id) ? values_[std::uint32_t(id)] : kNone; }
+    Type type(ValueId id) const { return from_[id].type; }
+
+    BlockId block(BlockId number) {
+        to_.blocks.emplace_back();
+        const auto made = BlockId(to_.blocks.size() - 1);
+        const BlockId before = std::exchange(open_, made);
+        for (const ValueId id : from_.blocks[number]) visit(from_[id], id);
+        open_ = before;
+        return made;
+    }
+
+    void visit(const Inst& i, ValueId id) {
+        QUERN_CHECK(i.type.lanes == 1 || i.type.lanes == lanes_, "vectors of one length");
+        ValueId& result = values_[std::uint32_t(id)];
+        if (i.op == Op::Iota) {
+            result = lane(i.type.dtype);
+        } else if (class_of(i.op) == OpClass::Lanes) {
+            result = lanes(i);
+        } else if (class_of(i.op) == OpClass::Memory) {
+            result = memory(i, id);
+        } else if (i.op == Op::For) {
+            loop(i, id);
+        } else if (i.op == Op::If) {
+            branch(i);
+        } else if (i.op == Op::Assert) {
+            assertion(i);
+        } else {
+            QUERN_CHECK(i.op != Op::Barrier, "barriers are where lanes need them");
+            result = append(of_lane(i));
+        }
+    }
+
+    /// The same of one lane.
+    Inst of_lane(const Inst& i) const {
+        Inst inst = i;
+        inst.type.lanes = 1;
+        inst.a = value(i.a);
+        inst.b = value(i.b);
+        inst.c = value(i.c);
+        return inst;
+    }
+
+    ValueId memory(const Inst& i, ValueId id) {
+        // The other lanes come for the neighbours.
+        if (i.op == Op::Prefetch) return kNone;
+        if (hazards_.before_access(id)) barrier();
+        Inst access = of_lane(i);
+        if (i.op == Op::Alloc) return append(access);
+        const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
+        access.is_streamed = false;
+        if (i.type.lanes > 1 && (i.op == Op::Load || i.op == Op::Store)) {
+            const DType dtype = type(i.a).dtype;
+            access.a = binary(Op::Add, dtype, access.a, lane(dtype));
+        }
+        access.op = is_store ? Op::Store : Op::Load;
+        if (is_store && i.type.lanes == 1) {
+            const ValueId is_first = equal(lane(kIndex), constant(kIndex, 0));
+            access.c =
+                exists(access.c) ? binary(Op::And, DType::Bool, access.c, is_first) : is_first;
+        }
+        return append(access);
+    }
+
+    // What lanes show each other
+
+    /// An array with two values of a lane.
+    BufferId array_of(DType dtype) {
+        for (const auto& [of, buffer] : arrays_) {
+            if (of == dtype) return buffer;
+        }
+        const auto buffer = BufferId(to_.buffers.size());
+        to_.buffers.push_back({"shown", dtype, Space::Group, true, 2 * lanes_});
+        arrays_.emplace_back(dtype, buffer);
+        return buffer;
+    }
+
+    void put(DType dtype, ValueId place, ValueId mine) {
+        append({.op = Op::Store,
+                .type = {dtype, 1},
+                .buffer = array_of(dtype),
+                .a = place,
+                .b = mine});
+    }
+
+    /// Puts what each lane has where all can see it.
+    void show(DType dtype, ValueId mine, ValueId second = kNone) {
+        if (hazards_.before_exchange(dtype)) barrier();
+        put(dtype, lane(kIndex), mine);
+        if (exists(second)) {
+            put(dtype, binary(Op::Add, kIndex, lane(kIndex), constant(kIndex, lanes_)), second);
+        }
+        barrier();
+    }
+
+    ValueId shown(DType dtype, ValueId place) {
+        return append({.op = Op::Load, .type = {dtype, 1}, .buffer = array_of(dtype), .a = place});
+    }
+    ValueId shown(DType dtype, std::uint64_t lane) { return shown(dtype, constant(kIndex, lane)); }
+
+    ValueId lanes(const Inst& i) {
+        if (i.op == Op::Splat) return value(i.a);
+        if (i.op == Op::Any) return any(value(i.a));
+        const DType own = type(i.a).dtype, dtype = *shown_by(from_, i);
+        const auto mine = [&](ValueId id) { return cast(value(id), own, dtype); };
+        if (i.op == Op::Shuffle) {
+            show(dtype, mine(i.a), mine(i.b));
+            return cast(shown(dtype, place_in(from_.patterns[i.bits])), dtype, own);
+        }
+        show(dtype, mine(i.a));
+        if (i.op == Op::Extract) return cast(shown(dtype, i.bits), dtype, own);
+        std::vector<ValueId> all;
+        for (std::uint32_t n = 0; n < lanes_; ++n) {
+            all.push_back(cast(shown(dtype, n), dtype, own));
+        }
+        for (std::size_t half = all.size() / 2; half > 0; half /= 2) {
+            for (std::size_t n = 0; n < half; ++n) {
+                all[n] = folded(i.fold, own, all[n], all[n + half]);
+            }
+        }
+        return all[0];
+    }
+
+    /// Which lane's value this lane gets.
+    ValueId place_in(const std::vector<std::uint16_t>& pattern) {
+        ValueId place = constant(kIndex, pattern[0]);
+        for (std::uint32_t n = 1; n < lanes_; ++n) {
+            place = append({.op = Op::Select,
+                            .type = {kIndex, 1},
+                            .a = equal(lane(kIndex), constant(kIndex, n)),
+                            .b = constant(kIndex, pattern[n]),
+                            .c = place});
+        }
+        return place;
+    }
+
+    /// Narrow floats are added as floats, each sum rounded.
+    ValueId folded(Op op, DType dtype, ValueId a, ValueId b) {
+        const bool is_narrow = is_floating(dtype) && size_of(dtype) == 2;
+        const DType wide = is_narrow ? DType::Float32 : dtype;
+        return cast(binary(op, wide, cast(a, dtype, wide), cast(b, dtype, wide)), wide, dtype);
+    }
+
+    /// Whether a bool is true in some lane.
+    ValueId any(ValueId condition) {
+        const DType dtype = DType::UInt32;
+        show(dtype, cast(condition, DType::Bool, dtype));
+        ValueId all = shown(dtype, std::uint64_t{0});
+        for (std::uint32_t n = 1; n < lanes_; ++n) {
+            all = binary(Op::Or, dtype, all, shown(dtype, n));
+        }
+        return cast(all, dtype, DType::Bool);
+    }
+
+    // Control flow
+
+    void assertion(const Inst& i) {
+        const bool has_mask = exists(i.c);
+        if (!shown_by(from_, i)) {
+            append(of_lane(i));
+            return;
+        }
+        ValueId broken = negated(value(i.a));
+        if (has_mask) broken = binary(Op::And, DType::Bool, broken, value(i.c));
+        append({.op = Op::Assert,
+                .type = {DType::Bool, 1},
+                .a = negated(any(broken)),
+                .span = i.span});
+    }
+
+    /// What was touched on another way to here too.
+    void join(const Hazards::State& other) {
+        Hazards::State both = hazards_.now();
+        both.add(other);
+        hazards_.continue_from(std::move(both));
+    }
+
+    void loop(const Inst& i, ValueId id) {
+        if (hazards_.before_loop(id)) barrier();
+        const Hazards::State before = hazards_.now();
+        const ValueId made = append(of_lane(i));
+        values_[std::uint32_t(id)] = made;
+        const BlockId body = block(i.body);
+        to_.insts[std::uint32_t(made)].body = body;
+        join(before);
+    }
+
+    void branch(const Inst& i) {
+        const ValueId made = append(of_lane(i));
+        const Hazards::State before = hazards_.now();
+        const BlockId body = block(i.body);
+        to_.insts[std::uint32_t(made)].body = body;
+        if (i.otherwise == kNoBlock) {
+            join(before);
+            return;
+        }
+        const Hazards::State of_body = hazards_.now();
+        hazards_.continue_from(before);
+        const BlockId otherwise = block(i.otherwise);
+        to_.insts[std::uint32_t(made)].otherwise = otherwise;
+        join(of_body);
+    }
+
+    const Function& from_;
+    std::uint32_t lanes_;
+    Hazards hazards_;
+    Function to_;
+    BlockId open_ = 0;
+
+    /// What was made of each instruction.
+    std::vector<ValueId> values_;
+    std::vector<std::pair<DType, BufferId>> arrays_;
+};
+
+}  // namespace
+
+std::uint32_t lanes_of(const Function& function) {
+    std::uint32_t most = 1;
+    for (const Inst& i : function.insts) most = std::max<std::uint32_t>(most, i.type.lanes);
+    return most;
+}
+
+Function for_lanes(const Function& function) {
+    const std::uint32_t lanes = lanes_of(function);
+    return lanes > 1 ? Pass(function, lanes).run() : function;
+}
+
+}  // namespace quern::lir

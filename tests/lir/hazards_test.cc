@@ -1,0 +1,178 @@
+// Where the lanes of a work-group must meet.
+
+#include "quern/lir/hazards.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "quern/lir/builder.h"
+
+namespace quern::lir {
+namespace {
+
+/// The memory instructions of a function, in order.
+std::vector<ValueId> accesses(const Function& function) {
+    std::vector<ValueId> all;
+    for (std::uint32_t n = 0; n < function.insts.size(); ++n) {
+        const auto id = ValueId(n);
+        if (class_of(function[id].op) == OpClass::Memory) all.push_back(id);
+    }
+    return all;
+}
+
+/// Whether lanes meet before each access of a function without loops.
+std::vector<bool> meetings(const Function& function) {
+    Hazards hazards(function);
+    std::vector<bool> all;
+    for (const ValueId id : accesses(function)) all.push_back(hazards.before_access(id));
+    return all;
+}
+
+/// What one array of a group gets: 's' and 'l' store and load 16 lanes, 'S' and 'L' one element,
+/// 'w' and 'r' store and load a row in which each lane has its place, 'a' begins another array.
+struct Uses {
+    Builder& b;
+    BufferId array = b.buffer("t", DType::Float32, Space::Lane, true);
+    BufferId other = b.buffer("u", DType::Float32, Space::Lane, true);
+    ValueId one = b.constant(DType::Float32, 0);
+    ValueId vector = b.splat(one, 16);
+
+    void add(const std::string& uses) const {
+        for (const char use : uses) {
+            if (use == 'l' || use == 'L') b.load(array, b.integer(3), use == 'l' ? 16 : 1);
+            if (use == 's') b.store(array, b.integer(3), vector);
+            if (use == 'S') b.store(array, b.integer(3), one);
+            if (use == 'r') b.load(array, b.integer(32), 16);
+            if (use == 'w') b.store(array, b.integer(32), vector);
+            if (use == 'a') b.alloc(other, b.integer(16));
+        }
+    }
+};
+
+Function array_uses(const std::string& uses) {
+    Builder b("f");
+    Uses{b}.add(uses);
+    return b.take();
+}
+
+TEST(Hazards, LanesMeetBetweenAWriteAndWhatFollowsIt) {
+    using Meetings = std::vector<bool>;
+    EXPECT_EQ(meetings(array_uses("slL")), (Meetings{false, true, false}));
+    EXPECT_EQ(meetings(array_uses("sls")), (Meetings{false, true, true}));
+    EXPECT_EQ(meetings(array_uses("ls")), (Meetings{false, true}));
+    EXPECT_EQ(meetings(array_uses("ss")), (Meetings{false, true})) << "other lanes, perhaps";
+    EXPECT_EQ(meetings(array_uses("SS")), (Meetings{false, false})) << "one lane, in order";
+    EXPECT_EQ(meetings(array_uses("Ss")), (Meetings{false, true}));
+    EXPECT_EQ(meetings(array_uses("sa")), (Meetings{false, true})) << "the same memory, perhaps";
+    EXPECT_EQ(meetings(array_uses("ll")), (Meetings{false, false})) << "nobody writes it";
+}
+
+TEST(Hazards, ALaneDoesNotMeetOthersForItsPlaceInRows) {
+    using Meetings = std::vector<bool>;
+    EXPECT_EQ(meetings(array_uses("wrwr")), (Meetings{false, false, false, false}));
+    EXPECT_EQ(meetings(array_uses("wl")), (Meetings{false, true}));
+    EXPECT_EQ(meetings(array_uses("wL")), (Meetings{false, true}));
+    EXPECT_EQ(meetings(array_uses("rs")), (Meetings{false, true}));
+    EXPECT_EQ(meetings(array_uses("rS")), (Meetings{false, true}));
+    EXPECT_EQ(meetings(array_uses("wa")), (Meetings{false, true})) << "the same memory, perhaps";
+}
+
+TEST(Hazards, RowsOfAnOperandBeginAnywhere) {
+    Builder b("f");
+    const auto out = b.buffer("out", DType::Float32, Space::Global, true);
+    b.store(out, b.integer(32), b.splat(b.constant(DType::Float32, 0), 16));
+    b.load(out, b.integer(32), 16);
+    EXPECT_EQ(meetings(b.take()), (std::vector<bool>{false, true}));
+}
+
+TEST(Hazards, AnOffsetIsAPlaceInARowOnlyIfThatIsSeen) {
+    const auto meets = [](const auto& offset) -> bool {
+        Builder b("f");
+        const auto array = b.buffer("t", DType::Float32, Space::Lane, true);
+        const auto rows = b.parameter({ParameterKind::Dim, 0, 0});
+        const auto row = b.begin_for(b.integer(0), rows, 1);
+        const auto place = offset(b, row, rows);
+        b.store(array, place, b.splat(b.constant(DType::Float32, 0), 16));
+        b.load(array, place, 16);
+        b.end_for();
+        return meetings(b.take())[1];
+    };
+    EXPECT_FALSE(meets([](Builder& b, auto row, auto) { return b.mul(row, b.integer(48)); }));
+    EXPECT_TRUE(meets([](Builder& b, auto row, auto) { return b.mul(row, b.integer(24)); }));
+    EXPECT_TRUE(meets([](Builder& b, auto row, auto) { return b.add(row, b.integer(16)); }));
+    EXPECT_TRUE(meets([](Builder& b, auto row, auto rows) { return b.mul(row, rows); }));
+    EXPECT_FALSE(meets([](Builder& b, auto row, auto rows) {
+        return b.sub(b.mul(b.mul(row, rows), b.integer(16)), b.integer(32));
+    }));
+}
+
+TEST(Hazards, LanesMeetBeforeTheyShowWhereOthersMayStillLook) {
+    Builder b("f");
+    b.splat(b.constant(DType::Float32, 0), 16);
+    const Function function = b.take();
+    Hazards hazards(function);
+    EXPECT_FALSE(hazards.before_exchange(DType::Float32));
+    EXPECT_TRUE(hazards.before_exchange(DType::Float32));
+    EXPECT_FALSE(hazards.before_exchange(DType::Int32)) << "another array";
+    EXPECT_FALSE(hazards.before_exchange(DType::Float32)) << "they met before they looked there";
+}
+
+/// before, and for: inside.
+Function in_a_loop(const std::string& before, const std::string& inside) {
+    Builder b("f");
+    const Uses uses{b};
+    uses.add(before);
+    b.begin_for(b.integer(0), b.integer(4), 1);
+    uses.add(inside);
+    b.end_for();
+    return b.take();
+}
+
+TEST(Hazards, ALoopCountsWhatItsOtherIterationsTouch) {
+    const auto meets = [](const Function& function, std::size_t before) {
+        Hazards hazards(function);
+        const auto all = accesses(function);
+        std::vector<bool> result;
+        for (std::size_t n = 0; n < before; ++n) hazards.before_access(all[n]);
+        for (std::uint32_t n = 0; n < function.insts.size(); ++n) {
+            if (function.insts[n].op != Op::For) continue;
+            result.push_back(hazards.before_loop(ValueId(n)));
+        }
+        for (std::size_t n = before; n < all.size(); ++n) {
+            result.push_back(hazards.before_access(all[n]));
+        }
+        return result;
+    };
+    using Meetings = std::vector<bool>;
+    EXPECT_EQ(meets(in_a_loop("", "s"), 0), (Meetings{false, false})) << "elements of its own";
+    EXPECT_EQ(meets(in_a_loop("s", "l"), 1), (Meetings{true, false})) << "once, before it";
+    EXPECT_EQ(meets(in_a_loop("s", "s"), 1), (Meetings{true, false}));
+    EXPECT_EQ(meets(in_a_loop("l", "s"), 1), (Meetings{true, false}));
+    EXPECT_EQ(meets(in_a_loop("", "ls"), 0), (Meetings{false, true, true})) << "every iteration";
+    EXPECT_EQ(meets(in_a_loop("w", "rw"), 1), (Meetings{false, false, false}));
+    EXPECT_EQ(meets(in_a_loop("S", "S"), 1), (Meetings{false, false})) << "one lane, in order";
+}
+
+TEST(Hazards, AGroupHasOnePointOfTheGrid) {
+    const auto meets = [](bool is_grid) {
+        Builder b("f");
+        const auto array = b.buffer("t", DType::Float32, Space::Lane, true);
+        const auto begin = b.parameter({ParameterKind::GridBegin, 0, 0});
+        const auto end = b.parameter({ParameterKind::GridEnd, 0, 0});
+        const auto loop = b.begin_for(is_grid ? begin : b.integer(0), end, 1);
+        b.load(array, b.integer(3), 16);
+        b.store(array, b.integer(3), b.splat(b.constant(DType::Float32, 0), 16));
+        b.end_for();
+        const Function function = b.take();
+        Hazards hazards(function);
+        hazards.before_loop(loop);
+        return hazards.before_access(accesses(function)[0]);
+    };
+    EXPECT_FALSE(meets(true));
+    EXPECT_TRUE(meets(false));
+}
+
+}  // namespace
+}  // namespace quern::lir
