@@ -4,8 +4,8 @@
 // row-major, bit by bit. Where the plug-in of the device cpu is, the kernel is compiled too, for
 // one SIMD level after the other: reproducible code has the interpreter's bits, by the default
 // schedule, by a random legal one and without integers of 64 bits; strict code is within the
-// generator's bound. So is code of every device "vulkan:N", whose reproducible bits are the
-// interpreter's too.
+// generator's bound. So is code for the lanes of work-groups, run lane by lane without races, and
+// that of every device "vulkan:N"; reproducible bits are the interpreter's.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED]]
 
@@ -28,6 +28,7 @@
 #include "quern/ir/verify.h"
 #include "quern/kernel.h"
 #include "quern/lang/parse.h"
+#include "tests/cpu/lanes_run.h"
 #include "tests/cpu/passes.h"
 #include "tests/cpu/random_tiling.h"
 #include "tests/cpu/vulkan_devices.h"
@@ -139,6 +140,41 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
     return wrong.empty() ? wrong : where + wrong;
 }
 
+/// Lane by lane, as work-groups and as invocations run it.
+std::string check_lanes(const quern::generator::RandomKernel& kernel, long number) {
+    const quern::cpu_test::Case c(kernel.text, kernel.operands);
+    const auto expected = c.interpreted();
+    for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
+        target.has_int64 = number % 2 == 0 || c.has_float64();
+        if (!quern::schedule::legal(c.kernel(), target).empty()) continue;
+        const std::string where = "on " + std::to_string(target.lanes) + " lanes: ";
+        for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
+            const auto run = quern::cpu_test::run_on_lanes(c, numerics, target);
+            if (!run.mistake.empty()) return where + run.mistake;
+            if (!expected || !run.result) return where + "an assertion failed";
+            const bool is_exact = numerics == quern::Numerics::Reproducible;
+            if (is_exact && !quern::cpu_test::same_numbers(*run.result, *expected)) {
+                return where + "reproducible code differs from the interpreter";
+            }
+            const std::string wrong = check_values(kernel, *run.result);
+            if (!wrong.empty()) return where + wrong;
+        }
+    }
+    const quern::ir::Facts facts = c.facts();
+    const quern::schedule::Target target = quern::vulkan::kGroups;
+    const auto numerics = quern::Numerics::Reproducible;
+    if (!expected || !quern::schedule::legal(c.kernel(), target).empty()) return {};
+    quern::ir::Kernel prepared = quern::schedule::prepare(c.kernel(), facts, numerics);
+    std::mt19937_64 engine{std::uint64_t(number)};
+    const auto tiling = quern::cpu_test::random_tiling(prepared, target, numerics, engine);
+    const std::string how = "on lanes by " + to_string(prepared, tiling) + ": ";
+    const auto plan = quern::schedule::lower(std::move(prepared), facts, target, tiling);
+    const auto run = quern::cpu_test::run_on_lanes(c, plan, quern::cpu_test::functions_of(plan));
+    if (!run.mistake.empty()) return how + run.mistake;
+    const bool is_right = run.result && quern::cpu_test::same_numbers(*run.result, *expected);
+    return is_right ? std::string() : how + "it differs from the interpreter";
+}
+
 /// On every device that runs kernels by Vulkan.
 std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& count) {
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
@@ -182,6 +218,7 @@ int main(int argc, char** argv) {
             if (wrong.empty()) wrong = check_cir(kernel);
             if (wrong.empty()) wrong = check_result(kernel);
             if (wrong.empty()) wrong = check_compiled(kernel, n, refused);
+            if (wrong.empty()) wrong = check_lanes(kernel, n);
             if (wrong.empty()) wrong = check_vulkan(kernel, by_vulkan);
         } catch (const std::exception& error) {
             wrong = error.what();

@@ -14,6 +14,7 @@
 #include "quern/kernel.h"
 #include "tests/conformance/operands.h"
 #include "tests/cpu/case.h"
+#include "tests/cpu/lanes_run.h"
 #include "tests/cpu/vulkan_devices.h"
 
 namespace quern::cpu_test {
@@ -47,6 +48,23 @@ inline bool may_refuse(const Case& c, const Refusal& refusal) {
     };
     // llvmpipe's loops end after 65535 iterations of a point.
     return is("so many iterations") || (c.has_float64() && is("float64"));
+}
+
+/// Lane by lane, as work-groups and as invocations run it, with integers of 64 bits and without.
+inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected) {
+    for (schedule::Target target : {vulkan::kGroups, vulkan::kInvocations}) {
+        for (const bool has_int64 : {true, false}) {
+            target.has_int64 = has_int64;
+            if (!has_int64 && c.has_float64()) continue;
+            SCOPED_TRACE(std::to_string(target.lanes) + (has_int64 ? " lanes" : " lanes, 32 bits"));
+            const LanesRun run = run_on_lanes(c, Numerics::Reproducible, target);
+            EXPECT_EQ(run.mistake, "");
+            ASSERT_TRUE(run.result.has_value());
+            EXPECT_TRUE(same_numbers(*run.result, expected)) << to_string(*run.result)
+                                                             << "\nexpected\n"
+                                                             << to_string(expected);
+        }
+    }
 }
 
 /// Runs the kernel by Vulkan and compares it with the interpreter's result.
@@ -97,6 +115,7 @@ inline void expect_agreement(const Case& c, double tolerance = 1e-5, double scal
         EXPECT_TRUE(same_numbers(*narrow, *expected)) << to_string(*narrow) << "\nexpected\n"
                                                       << to_string(*expected);
     }
+    if (!kSanitized) expect_agreement_on_lanes(c, *expected);
     for (const VulkanDevice& vulkan : vulkan_devices()) {
         SCOPED_TRACE(vulkan.device.id());
         try {

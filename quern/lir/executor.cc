@@ -1,0 +1,387 @@
+#include "quern/lir/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "quern/lir/scalars.h"
+#include "quern/support/check.h"
+
+namespace quern::lir {
+namespace {
+
+/// Arrays that Alloc makes begin at multiples of it, as launches count their bytes.
+constexpr std::size_t kAlignment = 64;
+
+constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+/// More than one lane, or point.
+constexpr std::uint32_t kSeveral = kNobody - 1;
+
+/// Who touched a byte: in which point, how many barriers after its beginning.
+struct Touch {
+    std::uint32_t point = kNobody;
+    std::uint32_t barriers = 0;
+    std::uint32_t lane = kNobody;
+};
+
+/// The last who wrote a byte, and who read it.
+struct Cell {
+    Touch write;
+    Touch read;
+};
+
+/// Bytes that lanes touch, and who did.
+struct Region {
+    Memory memory;
+
+    /// Each point has its own.
+    bool is_of_point = false;
+
+    /// Of each byte; none if nobody writes here.
+    std::vector<Cell> cells;
+
+    bool has(std::int64_t begin, std::int64_t bytes) const {
+        return memory.begin <= begin && begin <= memory.end - bytes;
+    }
+};
+
+/// A block that a lane is in.
+struct Frame {
+    BlockId block = 0;
+    std::size_t next = 0;
+
+    /// The loop or condition that it belongs to, and how much of the point's memory was used
+    /// before.
+    ValueId owner = kNone;
+    std::size_t used = 0;
+};
+
+struct Lane {
+    std::vector<std::uint64_t> values;
+    std::vector<Frame> frames;
+
+    /// Of memory for arrays, and where each array begins.
+    std::size_t used = 0;
+    std::vector<std::size_t> arrays;
+
+    enum class State : std::uint8_t { Runs, Waits, Ended, Failed } state = State::Runs;
+    ValueId barrier = kNone;
+};
+
+class Executor {
+public:
+    Executor(const Function& function, const Launch& launch)
+        : f_(function), launch_(launch), scratch_(launch.local_bytes), lanes_(function.lanes) {
+        std::vector<bool> is_written(f_.buffers.size(), false);
+        for (const Inst& i : f_.insts) {
+            if (i.op == Op::Store || i.op == Op::Scatter) is_written[i.buffer] = true;
+        }
+        shown_.resize(f_.buffers.size());
+        for (std::size_t b = 0; b < f_.buffers.size(); ++b) {
+            const Buffer& buffer = f_.buffers[b];
+            Region region;
+            if (buffer.space == Space::Global) {
+                region.memory = launch.memory[b];
+            } else {
+                shown_[b].resize(buffer.elements * size_of(buffer.dtype));
+                region.memory = {shown_[b].data(), 0, std::int64_t(shown_[b].size())};
+                region.is_of_point = true;
+            }
+            if (is_written[b]) {
+                region.cells.resize(std::size_t(region.memory.end - region.memory.begin));
+            }
+            regions_.push_back(std::move(region));
+        }
+        arrays_.memory = {scratch_.data(), 0, std::int64_t(scratch_.size())};
+        arrays_.is_of_point = true;
+        arrays_.cells.resize(scratch_.size());
+    }
+
+    Execution run() {
+        for (std::int64_t p = 0; p < launch_.points && result_.mistake.empty(); ++p) point(p);
+        return std::move(result_);
+    }
+
+private:
+    void point(std::int64_t number) {
+        point_ = number;
+        barriers_ = 0;
+        std::fill(scratch_.begin(), scratch_.end(), std::byte{0xFF});
+        for (auto& array : shown_) std::fill(array.begin(), array.end(), std::byte{0xFF});
+        for (Lane& lane : lanes_) {
+            lane.values.assign(f_.insts.size(), 0);
+            lane.frames.assign(1, Frame{});
+            lane.used = 0;
+            lane.arrays.assign(f_.buffers.size(), 0);
+            lane.state = Lane::State::Runs;
+        }
+        while (result_.mistake.empty()) {
+            for (lane_ = 0; lane_ < lanes_.size() && result_.mistake.empty(); ++lane_) {
+                go_on(lanes_[lane_]);
+            }
+            if (result_.mistake.empty() && !meet()) return;
+        }
+    }
+
+    /// Whether all lanes wait at one barrier; then they go on. None may wait alone.
+    bool meet() {
+        const Lane& first = lanes_[0];
+        for (std::size_t n = 1; n < lanes_.size(); ++n) {
+            const Lane& lane = lanes_[n];
+            const bool is_together =
+                lane.state == first.state && (lane.state != Lane::State::Waits || is_there(lane));
+            if (is_together) continue;
+            const bool is_first = first.state == Lane::State::Waits;
+            mistake(is_first ? first.barrier : lane.barrier,
+                    fmt::format("lane {} waits, lane {} is elsewhere", is_first ? 0 : n,
+                                is_first ? n : 0));
+            return false;
+        }
+        result_.has_failed |= first.state == Lane::State::Failed;
+        if (first.state != Lane::State::Waits) return false;
+        ++barriers_;
+        for (Lane& lane : lanes_) lane.state = Lane::State::Runs;
+        return true;
+    }
+
+    /// Whether a lane waits where the first does, in the same iterations.
+    bool is_there(const Lane& lane) const {
+        const Lane& first = lanes_[0];
+        if (lane.barrier != first.barrier || lane.frames.size() != first.frames.size())
+            return false;
+        for (std::size_t n = 1; n < lane.frames.size(); ++n) {
+            const ValueId owner = lane.frames[n].owner;
+            if (owner != first.frames[n].owner) return false;
+            if (lane.values[std::uint32_t(owner)] != first.values[std::uint32_t(owner)]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// Until the lane waits or ends.
+    void go_on(Lane& lane) {
+        while (lane.state == Lane::State::Runs && result_.mistake.empty()) {
+            Frame& frame = lane.frames.back();
+            const auto& block = f_.blocks[frame.block];
+            if (frame.next < block.size()) {
+                const ValueId id = block[frame.next++];
+                step(lane, f_[id], id);
+            } else {
+                leave(lane);
+            }
+        }
+    }
+
+    /// At the end of a block.
+    void leave(Lane& lane) {
+        const Frame frame = lane.frames.back();
+        if (!exists(frame.owner)) {
+            lane.state = Lane::State::Ended;
+            return;
+        }
+        const Inst& owner = f_[frame.owner];
+        if (owner.op == Op::For) {
+            lane.used = frame.used;
+            set(lane, frame.owner, get(lane, frame.owner) + owner.bits);
+            if (is_inside(lane, frame.owner)) {
+                lane.frames.back().next = 0;
+                return;
+            }
+        }
+        lane.frames.pop_back();
+    }
+
+    bool is_inside(const Lane& lane, ValueId loop) const {
+        const Inst& i = f_[loop];
+        return compare_of(Op::Less, i.type.dtype, get(lane, loop), get(lane, i.b));
+    }
+
+    std::uint64_t get(const Lane& lane, ValueId id) const { return lane.values[std::uint32_t(id)]; }
+    void set(Lane& lane, ValueId id, std::uint64_t bits) { lane.values[std::uint32_t(id)] = bits; }
+
+    void step(Lane& lane, const Inst& i, ValueId id) {
+        const auto a = [&] { return get(lane, i.a); };
+        const auto b = [&] { return get(lane, i.b); };
+        const auto c = [&] { return get(lane, i.c); };
+        const DType d = i.type.dtype;
+        switch (class_of(i.op)) {
+            case OpClass::Leaf:
+                return set(lane, id, leaf(i));
+            case OpClass::Unary:
+                return set(lane, id, unary_of(i.op, d, a()));
+            case OpClass::Binary:
+                return set(lane, id, binary_of(i.op, d, a(), b()));
+            case OpClass::Compare:
+                return set(lane, id, compare_of(i.op, f_[i.a].type.dtype, a(), b()));
+            case OpClass::Ternary:
+                return set(lane, id, fma_of(d, a(), b(), c()));
+            case OpClass::Select:
+                return set(lane, id, a() != 0 ? b() : c());
+            case OpClass::Convert:
+                return set(lane, id, i.op == Op::Cast ? cast_of(a(), f_[i.a].type.dtype, d) : a());
+            case OpClass::Lanes:
+                QUERN_CHECK(i.op == Op::Splat, "one lane: see lir/lanes.h");
+                return set(lane, id, a());
+            case OpClass::Memory:
+                return memory(lane, i, id);
+            case OpClass::Register:
+                if (i.op == Op::Set) return set(lane, i.a, b());
+                return set(lane, id, a());
+            case OpClass::Control:
+                return control(lane, i, id);
+        }
+    }
+
+    std::uint64_t leaf(const Inst& i) const {
+        const auto cut = [&](std::uint64_t bits) {
+            return cast_of(bits, DType::UInt64, i.type.dtype);
+        };
+        if (i.op == Op::Lane) return cut(lane_);
+        if (i.op == Op::Iota) return 0;
+        if (i.op == Op::Constant) {
+            return is_floating(i.type.dtype) ? i.bits : cut(i.bits);
+        }
+        const ParameterKind kind = f_.parameters[i.bits].kind;
+        std::uint64_t word = launch_.words[i.bits];
+        if (kind == ParameterKind::GridBegin) word = std::uint64_t(point_);
+        if (kind == ParameterKind::GridEnd) word = std::uint64_t(point_) + 1;
+        if (i.op == Op::ParameterHigh) return word >> 32;
+        const std::size_t bytes = size_of(i.type.dtype);
+        return bytes == 8 ? word : word & ((std::uint64_t{1} << bytes * 8) - 1);
+    }
+
+    void control(Lane& lane, const Inst& i, ValueId id) {
+        switch (i.op) {
+            case Op::For:
+                set(lane, id, get(lane, i.a));
+                if (is_inside(lane, id)) lane.frames.push_back({i.body, 0, id, lane.used});
+                return;
+            case Op::If: {
+                const BlockId block = get(lane, i.a) != 0 ? i.body : i.otherwise;
+                if (block != kNoBlock) lane.frames.push_back({block, 0, id, lane.used});
+                return;
+            }
+            case Op::Barrier:
+                lane.state = Lane::State::Waits;
+                lane.barrier = id;
+                return;
+            default: {
+                const bool is_asked = !exists(i.c) || get(lane, i.c) != 0;
+                if (is_asked && get(lane, i.a) == 0) lane.state = Lane::State::Failed;
+            }
+        }
+    }
+
+    void memory(Lane& lane, const Inst& i, ValueId id) {
+        if (i.op == Op::Prefetch) return;
+        const Buffer& buffer = f_.buffers[i.buffer];
+        const auto offset = std::int64_t(cast_of(get(lane, i.a), f_[i.a].type.dtype, DType::Int64));
+        const auto bytes = std::int64_t(size_of(buffer.dtype));
+        if (i.op == Op::Alloc) {
+            lane.arrays[i.buffer] = lane.used;
+            lane.used += (std::size_t(offset * bytes) + kAlignment - 1) / kAlignment * kAlignment;
+            if (lane.used > scratch_.size()) mistake(id, "there is no room for the array");
+            return;
+        }
+        const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
+        if (exists(i.c) && get(lane, i.c) == 0) {
+            if (!is_store) set(lane, id, 0);
+            return;
+        }
+        const bool is_made = buffer.space != Space::Global && buffer.elements == 0;
+        Region& region = is_made ? arrays_ : regions_[i.buffer];
+        const std::int64_t at =
+            offset * bytes + (is_made ? std::int64_t(lane.arrays[i.buffer]) : 0);
+        if (!region.has(at, bytes)) {
+            return mistake(id, fmt::format("lane {} of point {} is out of bounds with {}", lane_,
+                                           point_, offset));
+        }
+        touch(region, at, bytes, is_store, id);
+        std::byte* const place = region.memory.data + at;
+        if (is_store) {
+            const std::uint64_t bits = get(lane, i.b);
+            std::memcpy(place, &bits, std::size_t(bytes));
+        } else {
+            std::uint64_t bits = 0;
+            std::memcpy(&bits, place, std::size_t(bytes));
+            set(lane, id, buffer.dtype == DType::Bool ? std::uint64_t{bits != 0} : bits);
+        }
+    }
+
+    void touch(Region& region, std::int64_t at, std::int64_t bytes, bool is_store, ValueId id) {
+        if (region.cells.empty()) return;
+        const auto point = std::uint32_t(point_), lane = std::uint32_t(lane_);
+        // Whether another may have been there at the same time.
+        const auto meets = [&](const Touch& other) {
+            if (other.point == kNobody) return false;
+            if (other.point != point) return !region.is_of_point;
+            return other.barriers == barriers_ && other.lane != lane;
+        };
+        for (std::int64_t n = 0; n < bytes; ++n) {
+            Cell& cell = region.cells[std::size_t(at - region.memory.begin + n)];
+            const bool is_written = meets(cell.write), is_read = is_store && meets(cell.read);
+            if (is_written || is_read) {
+                const Touch& other = is_written ? cell.write : cell.read;
+                return mistake(id, fmt::format("lane {} of point {} {} what {} {}", lane_, point_,
+                                               is_store ? "writes" : "reads", who(other),
+                                               is_written ? "wrote" : "read"));
+            }
+            if (is_store) {
+                cell.write = {point, barriers_, lane};
+            } else {
+                note(cell.read, {point, barriers_, lane}, region.is_of_point);
+            }
+        }
+    }
+
+    static void note(Touch& last, const Touch& now, bool is_of_point) {
+        const bool is_other_point = last.point != kNobody && last.point != now.point;
+        if (is_other_point && !is_of_point) {
+            last.point = kSeveral;
+        } else if (!is_other_point && last.barriers == now.barriers && last.lane != kNobody &&
+                   last.lane != now.lane) {
+            last.lane = kSeveral;
+        } else {
+            last = now;
+        }
+    }
+
+    static std::string who(const Touch& touch) {
+        if (touch.point == kSeveral) return "other points";
+        if (touch.lane == kSeveral) return "other lanes";
+        return fmt::format("lane {} of point {}", touch.lane, touch.point);
+    }
+
+    void mistake(ValueId id, const std::string& what) {
+        result_.mistake =
+            fmt::format("%{} ({}): {}", std::uint32_t(id), to_string(f_[id].op), what);
+    }
+
+    const Function& f_;
+    const Launch& launch_;
+    std::vector<Region> regions_;
+
+    /// Of the arrays of a group that are there from the beginning, by buffer, and of those that
+    /// Alloc makes.
+    std::vector<std::vector<std::byte>> shown_;
+    std::vector<std::byte> scratch_;
+    Region arrays_;
+    std::vector<Lane> lanes_;
+    Execution result_;
+    std::int64_t point_ = 0;
+    std::uint32_t barriers_ = 0;
+    std::size_t lane_ = 0;
+};
+
+}  // namespace
+
+Execution execute(const Function& function, const Launch& launch) {
+    return Executor(function, launch).run();
+}
+
+}  // namespace quern::lir

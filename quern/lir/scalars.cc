@@ -1,0 +1,182 @@
+#include "quern/lir/scalars.h"
+
+#include <bit>
+#include <cmath>
+
+#include "quern/support/check.h"
+#include "quern/support/convert.h"
+
+namespace quern::lir {
+namespace {
+
+float float_of(std::uint64_t bits, DType dtype) {
+    if (dtype == DType::Float16) return float_from_float16(std::uint16_t(bits));
+    if (dtype == DType::BFloat16) return float_from_bfloat16(std::uint16_t(bits));
+    return std::bit_cast<float>(std::uint32_t(bits));
+}
+
+std::uint64_t bits_of(float value, DType dtype) {
+    if (dtype == DType::Float16) return float16_from_float(value);
+    if (dtype == DType::BFloat16) return bfloat16_from_float(value);
+    return std::bit_cast<std::uint32_t>(value);
+}
+
+int width_of(DType dtype) { return dtype == DType::Bool ? 1 : int(size_of(dtype)) * 8; }
+
+std::uint64_t cut(std::uint64_t bits, DType dtype) {
+    return bits & ~std::uint64_t{0} >> (64 - width_of(dtype));
+}
+
+std::int64_t signed_of(std::uint64_t bits, DType dtype) {
+    const int above = 64 - width_of(dtype);
+    return std::int64_t(bits << above) >> above;
+}
+
+/// Gives `of` a float, a double, or an integer of 64 bits with the dtype's sign, and the result the
+/// dtype's bits.
+template <class Work, class... Bits>
+std::uint64_t on_floats(DType dtype, const Work& work, Bits... bits) {
+    if (dtype == DType::Float64) {
+        return std::bit_cast<std::uint64_t>(work(std::bit_cast<double>(bits)...));
+    }
+    return bits_of(work(float_of(bits, dtype)...), dtype);
+}
+
+template <class T>
+T of_floats(Op op, T a, T b) {
+    switch (op) {
+        case Op::Add:
+            return a + b;
+        case Op::Sub:
+            return a - b;
+        case Op::Mul:
+            return a * b;
+        case Op::Div:
+            return a / b;
+        case Op::Min:
+            return a != a || a < b ? a : b;
+        case Op::Max:
+            return a != a || b < a ? a : b;
+        case Op::Scale:
+            return std::ldexp(a, int(b));
+        default:
+            QUERN_CHECK(false, "an operation of floats");
+            return a;
+    }
+}
+
+/// Sums and so on wrap, so their sign does not matter.
+std::uint64_t of_bits(Op op, std::uint64_t a, std::uint64_t b) {
+    switch (op) {
+        case Op::Add:
+            return a + b;
+        case Op::Sub:
+            return a - b;
+        case Op::Mul:
+            return a * b;
+        case Op::And:
+            return a & b;
+        case Op::Or:
+            return a | b;
+        case Op::Xor:
+            return a ^ b;
+        case Op::ShiftLeft:
+            return a << (b & 63);
+        default:
+            QUERN_CHECK(false, "an operation of integers");
+            return a;
+    }
+}
+
+template <class T>
+std::uint64_t of_integers(Op op, T a, T b) {
+    // The least number by -1 wraps.
+    const bool is_negation = b == T(-1) && T(-1) < T(0);
+    switch (op) {
+        case Op::Div:
+            return b == 0 ? 0 : is_negation ? 0 - std::uint64_t(a) : std::uint64_t(a / b);
+        case Op::Rem:
+            return b == 0 || is_negation ? 0 : std::uint64_t(a % b);
+        case Op::Min:
+            return std::uint64_t(a < b ? a : b);
+        case Op::Max:
+            return std::uint64_t(b < a ? a : b);
+        case Op::ShiftRight:
+            return std::uint64_t(a >> (b & 63));
+        default:
+            return of_bits(op, std::uint64_t(a), std::uint64_t(b));
+    }
+}
+
+template <class T>
+bool holds(Op op, T a, T b) {
+    switch (op) {
+        case Op::Less:
+            return a < b;
+        case Op::LessEqual:
+            return a <= b;
+        case Op::Equal:
+            return a == b;
+        default:
+            return a != b;
+    }
+}
+
+}  // namespace
+
+std::uint64_t unary_of(Op op, DType dtype, std::uint64_t a) {
+    if (!is_floating(dtype)) {
+        const bool is_below = is_signed_integer(dtype) && signed_of(a, dtype) < 0;
+        if (op == Op::Not) return cut(~a, dtype);
+        return cut(op == Op::Neg || is_below ? 0 - a : a, dtype);
+    }
+    const std::uint64_t sign = std::uint64_t{1} << (width_of(dtype) - 1);
+    if (op == Op::Neg) return a ^ sign;
+    if (op == Op::Abs) return a & ~sign;
+    const auto work = [&](auto x) {
+        switch (op) {
+            case Op::Sqrt:
+                return std::sqrt(x);
+            case Op::Floor:
+                return std::floor(x);
+            case Op::Ceil:
+                return std::ceil(x);
+            default:
+                return std::nearbyint(x);
+        }
+    };
+    return on_floats(dtype, work, a);
+}
+
+std::uint64_t binary_of(Op op, DType dtype, std::uint64_t a, std::uint64_t b) {
+    if (is_floating(dtype)) {
+        return on_floats(
+            dtype, [&](auto x, auto y) { return of_floats(op, x, y); }, a, b);
+    }
+    const bool is_signed = is_signed_integer(dtype);
+    return cut(is_signed ? of_integers(op, signed_of(a, dtype), signed_of(b, dtype))
+                         : of_integers(op, a, b),
+               dtype);
+}
+
+bool compare_of(Op op, DType dtype, std::uint64_t a, std::uint64_t b) {
+    if (dtype == DType::Float64) {
+        return holds(op, std::bit_cast<double>(a), std::bit_cast<double>(b));
+    }
+    if (is_floating(dtype)) return holds(op, float_of(a, dtype), float_of(b, dtype));
+    if (is_signed_integer(dtype)) return holds(op, signed_of(a, dtype), signed_of(b, dtype));
+    return holds(op, a, b);
+}
+
+std::uint64_t fma_of(DType dtype, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+    return on_floats(
+        dtype, [](auto x, auto y, auto z) { return std::fma(x, y, z); }, a, b, c);
+}
+
+std::uint64_t cast_of(std::uint64_t a, DType from, DType to) {
+    std::uint64_t result = 0;
+    convert(&a, from, 1, &result, to, 1);
+    return result;
+}
+
+}  // namespace quern::lir

@@ -1,0 +1,87 @@
+// Kernels run lane by lane, as a device's work-groups run them, without the device.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quern/backend/common/image_of.h"
+#include "quern/backend/vulkan/targets.h"
+#include "quern/lir/executor.h"
+#include "quern/lir/lanes.h"
+#include "tests/cpu/case.h"
+
+namespace quern::cpu_test {
+
+struct LanesRun {
+    /// None if an assertion did not hold.
+    std::optional<Tensor> result;
+
+    /// What no device may do, or empty.
+    std::string mistake;
+};
+
+/// The bytes that a view reaches.
+inline lir::Memory reach_of(const interpret::View& view) {
+    const auto size = std::int64_t(size_of(view.dtype));
+    lir::Memory reach{static_cast<std::byte*>(view.data), 0, size};
+    for (std::size_t p = 0; p < view.shape.size(); ++p) {
+        if (view.shape[p] == 0) return {};
+        const std::int64_t last = (view.shape[p] - 1) * view.strides[p] * size;
+        (last < 0 ? reach.begin : reach.end) += last;
+    }
+    return reach;
+}
+
+/// The functions of a plan, each for the lanes of a work-group.
+inline std::vector<lir::Function> functions_of(const schedule::Plan& plan) {
+    std::vector<lir::Function> all;
+    for (const schedule::Stage& stage : plan.stages) all.push_back(lir::for_lanes(stage.function));
+    return all;
+}
+
+/// Runs these functions in place of a plan's own.
+inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
+                             const std::vector<lir::Function>& functions) {
+    const KernelImage image = image_of(plan, {});
+    const ReadyLaunch ready = c.ready(image);
+    LanesRun run;
+    Tensor result = c.output();
+    std::vector<lir::Memory> memory(image.buffer_count);
+    for (std::size_t i = 0; i < c.views().size(); ++i) {
+        interpret::View view = c.views()[i];
+        // A flat operand is all its elements in order.
+        if (view.strides.size() != view.shape.size()) {
+            view.shape = {element_count(view.shape)};
+            view.strides = {1};
+        }
+        memory[i] = reach_of(view);
+    }
+    memory[c.views().size()] = {static_cast<std::byte*>(result.data()), 0,
+                                std::int64_t(result.bytes())};
+    std::vector<std::vector<std::byte>> shared;
+    for (std::size_t i = 0; i < image.shared.size(); ++i) {
+        auto& array = shared.emplace_back(ready.shared[i], std::byte{0xFF});
+        memory[image.shared[i].buffer] = {array.data(), 0, std::int64_t(array.size())};
+    }
+    for (std::size_t s = 0; s < functions.size(); ++s) {
+        const lir::Execution done = lir::execute(functions[s], {.words = ready.stages[s].words,
+                                                                .memory = memory,
+                                                                .local_bytes = ready.local,
+                                                                .points = ready.stages[s].points});
+        run.mistake = done.mistake;
+        if (done.has_failed || !done.mistake.empty()) return run;
+    }
+    run.result = result;
+    return run;
+}
+
+inline LanesRun run_on_lanes(const Case& c, Numerics numerics, const schedule::Target& target) {
+    const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), numerics, target);
+    return run_on_lanes(c, plan, functions_of(plan));
+}
+
+}  // namespace quern::cpu_test

@@ -1,0 +1,352 @@
+// Functions for the lanes of a work-group, run lane by lane: what the executor reports, and that it
+// finds what is planted in the code of cooperative kernels.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quern/lir/builder.h"
+#include "tests/conformance/operands.h"
+#include "tests/cpu/lanes_run.h"
+
+namespace quern::lir {
+namespace {
+
+using cpu_test::Case;
+using cpu_test::LanesRun;
+
+constexpr std::uint32_t kLanes = 4;
+
+/// Code for four lanes over one array of ten float32.
+class Code {
+public:
+    Builder b{"f"};
+    BufferId array = b.buffer("t", DType::Float32, Space::Global, true);
+    ValueId lane = b.copy({.op = Op::Lane, .type = {DType::Int64, 1}});
+    ValueId one = b.constant(DType::Float32, 0x3f800000);
+
+    void barrier() { b.copy({.op = Op::Barrier, .type = {DType::Bool, 1}}); }
+    ValueId is_first() { return b.compare(Op::Equal, lane, b.integer(0)); }
+    ValueId is_below(std::int64_t n) { return b.compare(Op::Less, lane, b.integer(n)); }
+
+    Execution run(std::int64_t points = 1) {
+        Function function = b.take();
+        function.lanes = kLanes;
+        EXPECT_EQ(verify(function), std::vector<std::string>{});
+        const std::vector<std::uint64_t> words(function.parameters.size(), 0);
+        const Memory memory[] = {
+            {reinterpret_cast<std::byte*>(elements.data()), 0, std::int64_t(elements.size()) * 4}};
+        return execute(function,
+                       {.words = words, .memory = memory, .local_bytes = 128, .points = points});
+    }
+
+    std::vector<float> elements = std::vector<float>(10, 0);
+};
+
+bool says(const Execution& execution, const std::string& what) {
+    return execution.mistake.find(what) != std::string::npos;
+}
+
+TEST(Executor, LanesSeeWhatOthersWroteBehindABarrier) {
+    for (const bool has_barrier : {true, false}) {
+        Code code;
+        code.b.store(code.array, code.lane, code.b.cast(code.lane, DType::Float32));
+        if (has_barrier) code.barrier();
+        const ValueId other = code.b.sub(code.b.integer(3), code.lane);
+        const ValueId seen = code.b.load(code.array, other, 1);
+        code.b.store(code.array, code.b.add(code.lane, code.b.integer(4)), seen);
+        const Execution done = code.run();
+        if (has_barrier) {
+            EXPECT_EQ(done.mistake, "");
+            EXPECT_EQ(code.elements, (std::vector<float>{0, 1, 2, 3, 3, 2, 1, 0, 0, 0}));
+        } else {
+            EXPECT_TRUE(says(done, "lane 2 of point 0 writes what lane 1 of point 0 read"))
+                << done.mistake;
+        }
+    }
+}
+
+TEST(Executor, ReportsAWriteOfWhatOthersReadOrWrote) {
+    Code read;
+    read.b.load(read.array, read.b.integer(2), 1);
+    read.b.store(read.array, read.b.integer(2), read.one, read.is_first());
+    EXPECT_TRUE(says(read.run(), "lane 1 of point 0 reads what lane 0 of point 0 wrote"));
+    Code later;
+    later.b.load(later.array, later.b.integer(2), 1);
+    const ValueId is_last = later.b.compare(Op::Equal, later.lane, later.b.integer(3));
+    later.b.store(later.array, later.b.integer(2), later.one, is_last);
+    EXPECT_TRUE(says(later.run(), "lane 3 of point 0 writes what other lanes read"));
+    Code write;
+    write.b.store(write.array, write.b.integer(2), write.one);
+    EXPECT_TRUE(says(write.run(), "lane 1 of point 0 writes what lane 0 of point 0 wrote"));
+}
+
+TEST(Executor, ReportsPointsThatTouchWhatOthersWrite) {
+    const auto mistake = [](std::int64_t step, bool is_read) {
+        Code code;
+        const ValueId point = code.b.parameter({ParameterKind::GridBegin, 0, 0});
+        const ValueId place = code.b.mul(point, code.b.integer(step));
+        code.b.store(code.array, place, code.one, code.is_first());
+        if (is_read) code.b.load(code.array, code.b.integer(8), 1);
+        return code.run(3).mistake;
+    };
+    EXPECT_EQ(mistake(1, false), "");
+    EXPECT_NE(mistake(0, false).find("point 1 writes what lane 0 of point 0 wrote"),
+              std::string::npos);
+    EXPECT_EQ(mistake(1, true), "");
+    EXPECT_NE(mistake(4, true).find("point 2 writes what other points read"), std::string::npos);
+}
+
+TEST(Executor, ReportsABarrierThatLanesDoNotReachTogether) {
+    Code some;
+    some.b.begin_if(some.is_first());
+    some.barrier();
+    some.b.end_if();
+    EXPECT_TRUE(says(some.run(), "lane 0 waits, lane 1 is elsewhere"));
+    Code others;
+    others.b.begin_if(others.is_first());
+    others.b.begin_else();
+    others.barrier();
+    others.b.end_if();
+    EXPECT_TRUE(says(others.run(), "lane 1 waits, lane 0 is elsewhere"));
+    Code two;
+    two.b.begin_if(two.is_first());
+    two.barrier();
+    two.b.begin_else();
+    two.barrier();
+    two.b.end_if();
+    EXPECT_TRUE(says(two.run(), "lane 0 waits, lane 1 is elsewhere"));
+    Code rounds;
+    const ValueId end = rounds.b.add(rounds.lane, rounds.b.integer(1));
+    rounds.b.begin_for(rounds.b.integer(0), end, 1);
+    rounds.barrier();
+    rounds.b.end_for();
+    EXPECT_TRUE(says(rounds.run(), "lane 1 waits, lane 0 is elsewhere"));
+    Code iterations;
+    iterations.b.begin_for(iterations.lane, iterations.b.integer(4), 4);
+    iterations.barrier();
+    iterations.b.end_for();
+    EXPECT_TRUE(says(iterations.run(), "lane 0 waits, lane 1 is elsewhere"))
+        << "once each, but in other iterations";
+    Code all;
+    all.b.begin_for(all.b.integer(0), all.b.integer(3), 1);
+    all.barrier();
+    all.b.end_for();
+    EXPECT_EQ(all.run().mistake, "");
+}
+
+TEST(Executor, ReportsWhatIsOutOfBounds) {
+    for (const std::int64_t place : {-1, 10}) {
+        Code code;
+        code.b.load(code.array, code.b.integer(place), 1);
+        EXPECT_TRUE(says(code.run(), "out of bounds with " + std::to_string(place)));
+        Code masked;
+        masked.b.load(masked.array, masked.b.integer(place), 1, masked.is_below(0));
+        EXPECT_EQ(masked.run().mistake, "");
+    }
+    Code large;
+    const BufferId array = large.b.buffer("a", DType::Float32, Space::Group, true);
+    large.b.alloc(array, large.b.integer(33));
+    EXPECT_TRUE(says(large.run(), "no room"));
+}
+
+TEST(Executor, ArraysOfEarlierIterationsLieInTheSameMemory) {
+    for (const bool has_barrier : {true, false}) {
+        Code code;
+        const BufferId array = code.b.buffer("a", DType::Float32, Space::Group, true);
+        code.b.begin_for(code.b.integer(0), code.b.integer(3), 1);
+        if (has_barrier) code.barrier();
+        code.b.alloc(array, code.b.integer(32));
+        code.b.store(array, code.lane, code.one);
+        code.barrier();
+        code.b.load(array, code.b.sub(code.b.integer(3), code.lane), 1);
+        code.b.end_for();
+        EXPECT_EQ(code.run().mistake.empty(), has_barrier);
+    }
+}
+
+TEST(Executor, AnAssertionEndsTheFunctionForAllLanes) {
+    Code all;
+    all.b.assert_that(all.b.boolean(false), kNone, {});
+    all.b.store(all.array, all.lane, all.one);
+    const Execution done = all.run();
+    EXPECT_TRUE(done.has_failed);
+    EXPECT_EQ(done.mistake, "");
+    EXPECT_EQ(all.elements, std::vector<float>(10, 0));
+    Code some;
+    some.b.assert_that(some.is_first(), kNone, {});
+    some.barrier();
+    EXPECT_TRUE(says(some.run(), "lane 0 waits, lane 1 is elsewhere"));
+}
+
+/// A kernel whose lanes work together, on sizes that leave a rest.
+struct Cooperative {
+    const char* name;
+    std::function<Case()> make;
+};
+
+void PrintTo(const Cooperative& kernel, std::ostream* stream) { *stream << kernel.name; }
+
+const char* const kReversed =
+    "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[40]: float32\n"
+    "  for i in 0..40: t[i] = exp(x[b, i])\n  barrier()\n"
+    "  for i in 0..40: out[b, i] = t[39 - i]\n}";
+
+const Cooperative kKernels[] = {
+    {"row_sums",
+     [] {
+         return Case(example_text("07"), {uniform({3, 40}, 1)});
+     }},
+    {"argmax", [] { return Case(example_text("08"), {uniform({3000}, 1)}); }},
+    {"matmul",
+     [] {
+         return Case(example_text("09"), {uniform({5, 18}, 1), uniform({18, 20}, 2)});
+     }},
+    {"flash_attention",
+     [] {
+         const Shape shape{1, 1, 37, 5};
+         return Case(example_text("14"), {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3)});
+     }},
+    {"softmax",
+     [] {
+         return Case(example_text("15"), {uniform({3, 40}, 1)});
+     }},
+    {"layer_norm",
+     [] {
+         return Case(example_text("16"), {uniform({3, 50}, 1), uniform({50}, 2), uniform({50}, 3)},
+                     {{"eps", 1e-5}});
+     }},
+    {"reversed_tile",
+     [] {
+         return Case(kReversed, {uniform({5, 40}, 1)});
+     }},
+};
+
+class Mutants : public testing::TestWithParam<Cooperative> {
+protected:
+    Mutants()
+        : case_(GetParam().make()),
+          plan_(schedule::plan(case_.kernel(), case_.facts(), Numerics::Reproducible,
+                               vulkan::kGroups)),
+          functions_(cpu_test::functions_of(plan_)),
+          expected_(*case_.interpreted()) {}
+
+    LanesRun run(const std::vector<Function>& functions) const {
+        return cpu_test::run_on_lanes(case_, plan_, functions);
+    }
+
+    bool is_right(const LanesRun& run) const {
+        return run.mistake.empty() && run.result && cpu_test::same_numbers(*run.result, expected_);
+    }
+
+    /// How many mutants of a kind there are, and are caught. `mutate` changes an instruction of a
+    /// function, and says whether it could.
+    struct Count {
+        int made = 0;
+        int caught = 0;
+        int races = 0;
+    };
+    Count count(const std::function<bool(Function&, BlockId, std::size_t)>& mutate) const {
+        Count all;
+        for (std::size_t f = 0; f < functions_.size(); ++f) {
+            for (BlockId block = 0; block < functions_[f].blocks.size(); ++block) {
+                for (std::size_t n = 0; n < functions_[f].blocks[block].size(); ++n) {
+                    std::vector<Function> mutant = functions_;
+                    if (all.made >= kMost || !mutate(mutant[f], block, n)) continue;
+                    ++all.made;
+                    const LanesRun got = run(mutant);
+                    all.caught += !is_right(got);
+                    all.races += !got.mistake.empty();
+                }
+            }
+        }
+        return all;
+    }
+
+    static constexpr int kMost = 40;
+
+    Case case_;
+    schedule::Plan plan_;
+    std::vector<Function> functions_;
+    Tensor expected_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Mutants, testing::ValuesIn(kKernels),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Mutants, NoneIsRight) {
+    for (const Function& function : functions_) {
+        EXPECT_EQ(verify(function), std::vector<std::string>{});
+    }
+    const LanesRun whole = run(functions_);
+    EXPECT_EQ(whole.mistake, "");
+    EXPECT_TRUE(is_right(whole));
+}
+
+Inst& at(Function& f, BlockId block, std::size_t n) {
+    return f.insts[std::uint32_t(f.blocks[block][n])];
+}
+
+TEST_P(Mutants, ABarrierThatIsGoneIsARace) {
+    const Count barriers = count([](Function& f, BlockId block, std::size_t n) {
+        if (at(f, block, n).op != Op::Barrier) return false;
+        auto& insts = f.blocks[block];
+        insts.erase(insts.begin() + std::ptrdiff_t(n));
+        return true;
+    });
+    EXPECT_GE(barriers.races, std::min(barriers.made, 1));
+    EXPECT_EQ(barriers.races, barriers.caught) << "none is missed that changes the result";
+    RecordProperty("barriers", barriers.made);
+    RecordProperty("needed", barriers.races);
+}
+
+TEST_P(Mutants, AWrongStrideASwappedIndexAndALostMaskAreCaught) {
+    const auto is_access = [](const Inst& i) { return i.op == Op::Load || i.op == Op::Store; };
+    // Lanes two elements apart.
+    const Count strides = count([&](Function& f, BlockId block, std::size_t n) {
+        if (!is_access(at(f, block, n))) return false;
+        const ValueId offset = at(f, block, n).a;
+        for (const ValueId part : {f[offset].a, f[offset].b}) {
+            if (f[offset].op != Op::Add || f[part].op != Op::Lane) continue;
+            f.insts.push_back({.op = Op::Add, .type = f[part].type, .a = offset, .b = part});
+            auto& insts = f.blocks[block];
+            insts.insert(insts.begin() + std::ptrdiff_t(n), ValueId(f.insts.size() - 1));
+            at(f, block, n + 1).a = ValueId(f.insts.size() - 1);
+            return true;
+        }
+        return false;
+    });
+    // The lane from the other end.
+    const Count indices = count([&](Function& f, BlockId block, std::size_t n) {
+        if (at(f, block, n).op != Op::Lane || n + 1 >= f.blocks[block].size()) return false;
+        Inst& next = at(f, block, n + 1);
+        if (next.op != Op::Add || next.b != f.blocks[block][n]) return false;
+        const Type type = next.type;
+        f.insts.push_back({.op = Op::Constant, .type = type, .bits = f.lanes - 1});
+        const auto last = ValueId(f.insts.size() - 1);
+        f.insts.push_back({.op = Op::Sub, .type = type, .a = last, .b = f.blocks[block][n]});
+        const auto swapped = ValueId(f.insts.size() - 1);
+        at(f, block, n + 1).b = swapped;
+        auto& insts = f.blocks[block];
+        insts.insert(insts.begin() + std::ptrdiff_t(n) + 1, {last, swapped});
+        return true;
+    });
+    const Count masks = count([&](Function& f, BlockId block, std::size_t n) {
+        Inst& i = at(f, block, n);
+        if (!is_access(i) || !exists(i.c)) return false;
+        i.c = kNone;
+        return true;
+    });
+    for (const auto& [what, kind] :
+         {std::pair("stride", strides), std::pair("index", indices), std::pair("mask", masks)}) {
+        EXPECT_GE(kind.caught, std::min(kind.made, 1)) << what;
+    }
+    EXPECT_GE(strides.caught + indices.caught + masks.caught, 4);
+}
+
+}  // namespace
+}  // namespace quern::lir
