@@ -1,10 +1,17 @@
-// What launches on devices "vulkan:N" cost: many without waiting, each with waiting, and work on
-// memory of the device and of the host.
+// What launches on devices "vulkan:N" cost: many without waiting, each with waiting, work on memory
+// of the device and of the host, and a product beside a shader that is written by hand.
+//
+//     bench_vulkan [bench_glsl_matmul]
+
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,8 +39,8 @@ double least(int runs, const std::function<void()>& run) {
     return best;
 }
 
-Tensor random(std::int64_t count) {
-    std::mt19937 engine(1);
+Tensor random(std::int64_t count, unsigned seed = 1) {
+    std::mt19937 engine(seed);
     std::uniform_real_distribution<float> number(-1, 1);
     std::vector<float> values(static_cast<std::size_t>(count));
     for (float& value : values) value = number(engine);
@@ -83,9 +90,65 @@ void streams(const Device& device) {
         there * 1e3, bytes / there / 1e9, copied * 1e3, cpu * 1e3, bytes / cpu / 1e9);
 }
 
+constexpr const char* kProduct = R"(compute(a, b) {
+    @kernel custom
+    for i in 0..m, j in 0..n:
+        var sum = 0.0
+        for k in 0..depth:
+            sum += a[i, k] * b[k, j]
+        out[i, j] = sum
+})";
+
+/// The least seconds of matmul_tiled.comp, a negative number if it fails; none where there is no
+/// compiler for it.
+std::optional<double> by_hand(const std::string& program, const std::string& device,
+                              std::int64_t extent) {
+    const std::string code =
+        (std::filesystem::temp_directory_path() / "quern_bench_matmul.spv").string();
+    const std::string compile = "glslangValidator -V --target-env vulkan1.2 " QUERN_SOURCE_DIR
+                                "/bench/matmul_tiled.comp -o " +
+                                code + " > /dev/null 2>&1";
+    if (program.empty() || std::system(compile.c_str()) != 0) return std::nullopt;
+    const std::string run = program + " " + code + " " + device + " " + std::to_string(extent);
+    FILE* const output = popen(run.c_str(), "r");
+    double seconds = -1;
+    if (output && std::fscanf(output, "%lf", &seconds) != 1) seconds = -1;
+    const int status = output ? pclose(output) : -1;
+    std::filesystem::remove(code);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? seconds : -1;
+}
+
+void products(const Device& device, const std::string& program) {
+    constexpr std::int64_t kExtent = 512;
+    const Kernel kernel = Kernel(kProduct).on(device);
+    const Tensor a = random(kExtent * kExtent, 2).reshape({kExtent, kExtent}).to(device);
+    const Tensor b = random(kExtent * kExtent, 3).reshape({kExtent, kExtent}).to(device);
+    const std::vector<double> got = kernel(a, b).values();
+    const std::vector<double> expected = Kernel(kProduct).on(Device("cpu"))(a, b).values();
+    // Products of at most 1, each sum rounded.
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        if (!(std::abs(got[i] - expected[i]) < 1e-7 * kExtent)) std::printf("    wrong result\n");
+    }
+    const double ours = least(12, [&] {
+        kernel(a, b);
+        synchronize(device);
+    });
+    const double operations = 2.0 * kExtent * kExtent * kExtent;
+    std::printf("    product of 512: %.1f ms, %.1f GFLOP/s; ", ours * 1e3, operations / ours / 1e9);
+    const auto hand = by_hand(program, device.id().substr(device.id().find(':') + 1), kExtent);
+    if (!hand) {
+        std::printf("skipped: no glslangValidator or no bench_glsl_matmul\n");
+    } else if (*hand < 0) {
+        std::printf("the shader by hand fails\n");
+    } else {
+        std::printf("tiled shader by hand: %.1f ms, %.1fx\n", *hand * 1e3, *hand / ours);
+    }
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+    const std::string program = argc > 1 ? argv[1] : "";
     bool is_any = false;
     for (const DeviceInfo& info : devices()) {
         if (info.type != "vulkan") continue;
@@ -93,6 +156,7 @@ int main() {
         std::printf("%s, %s\n", info.id.c_str(), info.name.c_str());
         launches(Device(info.id));
         streams(Device(info.id));
+        products(Device(info.id), program);
     }
     if (!is_any) std::printf("skipped: no device vulkan\n");
     return 0;

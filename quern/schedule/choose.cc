@@ -27,6 +27,9 @@ constexpr double kLoop = 2;       // a branch and a counter
 // (attention's tiles run a quarter slower with eight).
 constexpr int kCopies = 8, kShort = 4;
 
+// Of the innermost loop of a product that has no lanes; copies of conditions make long code.
+constexpr int kInnermost = 8, kGuarded = 4;
+
 // As AVX-512 has them, and from how many iterations on a second copy is worth its code.
 constexpr int kManyRegisters = 32, kLongLoop = 256;
 
@@ -159,6 +162,12 @@ private:
         });
     }
 
+    static bool holds_condition(const std::vector<Stmt>& block) {
+        return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
+            return s.kind == StmtKind::If || holds_condition(s.body);
+        });
+    }
+
     /// What loads cost that do not depend on `symbol`: a vector of lanes more than one element.
     int loads_without(const std::vector<Stmt>& block, ir::SymbolId symbol, ir::SymbolId lane) {
         constexpr int kVector = 4;
@@ -184,7 +193,7 @@ private:
             return unroll_inside(s);
         }
         nest.push_back(&s);
-        if (tiling_.factor(s.symbol, Level::Vector) > 1 && holds_reduction(s.body)) {
+        if (shares_loads(s) && holds_reduction(s.body)) {
             const Stmt* most = nullptr;
             int loads = 0;
             for (const Stmt* outer : nest) {
@@ -196,7 +205,10 @@ private:
                 }
             }
             if (most && loads > 0) {
-                const int sums = registers_ / 2, vectors = sums >= 8 ? 2 : 1;
+                const int sums = registers_ / 2;
+                const int vectors = lanes_ == 1 ? (holds_condition(s.body) ? kGuarded : kInnermost)
+                                    : sums >= 8 ? 2
+                                                : 1;
                 const int copies = std::min(sums / vectors, most->parallel ? kCopies : kShort);
                 unrolled(most->symbol, copies);
                 unrolled(s.symbol, vectors);
@@ -207,6 +219,20 @@ private:
             unroll_inside(s);
         }
         nest.pop_back();
+    }
+
+    /// Whether a loop becomes lanes; without lanes, whether each of its iterations is one sum.
+    bool shares_loads(const Stmt& s) const {
+        if (lanes_ > 1) return tiling_.factor(s.symbol, Level::Vector) > 1;
+        const auto is_loop = [](const Stmt& inner) { return inner.kind == StmtKind::For; };
+        const std::vector<Stmt>* block = &s.body;
+        for (bool is_inside = false;; is_inside = true) {
+            const auto loop = std::ranges::find_if(*block, is_loop);
+            if (loop == block->end()) return is_inside;
+            const bool is_one = std::ranges::count_if(*block, is_loop) == 1;
+            if (!is_one || loop->reduces.empty()) return false;
+            block = &loop->body;
+        }
     }
 
     void unrolled(ir::SymbolId loop, int copies) {

@@ -14,8 +14,8 @@ using ir::ExprKind;
 using ir::Stmt;
 using ir::StmtKind;
 
-// Each copy of a loop's body is code.
-constexpr int kMostCopies = 32;
+// Each copy of a loop's body is code; that of vectors is more.
+constexpr int kMostCopies = 32, kMostWithoutLanes = 64;
 
 /// Whether the points of every parallel nest are seen to use elements of their own.
 std::string why_not_apart(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
@@ -112,9 +112,8 @@ private:
 
     std::string why_not_unrolled(const Stmt& s, const Split& split, const Around& around) {
         if (split.factor < 2) return "fewer than two copies";
-        if (around.copies * split.factor > kMostCopies) {
-            return fmt::format("more than {} copies", kMostCopies);
-        }
+        const int most = target_.lanes > 1 ? kMostCopies : kMostWithoutLanes;
+        if (around.copies * split.factor > most) return fmt::format("more than {} copies", most);
         if (s.reduces.empty()) return why_not_lanes(k_, s);
         // In lanes each copy has sums of its own.
         if (!tiling_.has(s.symbol, Level::Vector)) return "one sum is for all copies";

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "quern/backend/vulkan/targets.h"
 #include "tests/cpu/compiled_run.h"
 #include "tests/cpu/random_tiling.h"
 #include "tests/schedule/examples.h"
@@ -59,12 +60,37 @@ TEST_P(Tilings, OfTheDefaultScheduleAreLegal) {
     const Case c = case_of(GetParam());
     for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
         ir::Kernel prepared = prepare(c.kernel(), c.facts(), numerics);
-        for (const cpu::Simd simd : cpu::kSimdLevels) {
-            const Target target = cpu::target_of(simd);
+        std::vector<Target> targets = {vulkan::kGroups, vulkan::kInvocations};
+        for (const cpu::Simd simd : cpu::kSimdLevels) targets.push_back(cpu::target_of(simd));
+        for (const Target& target : targets) {
             const Tiling tiling = choose(prepared, c.facts(), numerics, target);
             EXPECT_EQ(legal(prepared, target, tiling), "") << to_string(prepared, tiling);
         }
     }
+}
+
+/// What is chosen without lanes, as "i: grid, unroll 8".
+std::string chosen_without_lanes(const Case& c) {
+    ir::Kernel prepared = prepare(c.kernel(), c.facts(), Numerics::Strict);
+    return to_string(prepared, choose(prepared, c.facts(), Numerics::Strict, vulkan::kInvocations));
+}
+
+TEST(DefaultSchedule, WithoutLanesCopiesOfAProductShareLoads) {
+    const Tensor matrix({64, 64});
+    EXPECT_EQ(chosen_without_lanes(Case(example_text("09"), {matrix, matrix})),
+              "i: grid, unroll 8; j: grid, unroll 8; k: serial");
+    const std::string convolution = chosen_without_lanes(
+        Case(example_text("11"), {Tensor({1, 16, 32, 32}), Tensor({16, 16, 3, 3}), Tensor({16})}));
+    EXPECT_EQ(convolution.substr(0, convolution.find("ic")),
+              "b: grid; oc: grid, unroll 8; oh: grid; ow: grid, unroll 4; ")
+        << "guards make long code";
+    const Tensor head({1, 8, 64, 32});
+    const std::string attention =
+        chosen_without_lanes(Case(example_text("14"), {head, head, head}));
+    EXPECT_EQ(attention.substr(0, attention.find(';', attention.find("q_block"))),
+              "b: grid; h: grid; q_block: grid")
+        << "what a point does is not one sum";
+    EXPECT_EQ(chosen_without_lanes(Case(example_text("01"), {Tensor({64})})), "i: grid");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Tilings, ::testing::ValuesIn(kRows), [](const auto& info) {
