@@ -48,6 +48,9 @@ public:
     /// How compiled code runs the loops.
     void schedule(const std::string& text) { schedule_ = text; }
 
+    /// The work-groups of each stage.
+    void groups(const std::vector<vulkan::Groups>& groups) { groups_ = groups; }
+
     std::string text(std::span<const OperandInfo> operands, const semantics::Binding* binding,
                      std::span<const Shape> shapes) {
         binding_ = binding;
@@ -66,6 +69,10 @@ public:
         dimensions();
         loops();
         if (!schedule_.empty()) line("schedule", schedule_);
+        for (std::size_t i = 0; i < groups_.size(); ++i) {
+            const std::string stage = groups_.size() > 1 ? fmt::format("stage {}: ", i + 1) : "";
+            line(i == 0 ? "work-groups" : "", stage + to_string(groups_[i]));
+        }
         if (kernel_.cooperative) line("one point", "a work-group: tiles or shared variables");
         if (kernel_.workgroup[0] > 0) {
             std::string sizes = fmt::format("{}", kernel_.workgroup[0]);
@@ -206,28 +213,43 @@ private:
     ir::Environment environment_;
     std::string text_;
     std::string schedule_;
+    std::vector<vulkan::Groups> groups_;
 };
 
-/// How the device cpu runs the loops for operands in row-major order, or why it does not.
-std::string schedule_of(const Prepared& prepared, std::span<const OperandInfo> operands,
-                        std::span<const Shape> shapes, const semantics::Binding& binding,
-                        Numerics numerics) {
-    const auto schedule = [&] {
-        const std::string loops =
-            compiled(prepared, operands, shapes, binding, numerics)->schedule();
-        return numerics == Numerics::Strict ? loops
-                                            : fmt::format("{}; {}", loops, to_string(numerics));
+/// How a device runs the loops for operands in row-major order, and its work-groups, or why it does
+/// not.
+void add_schedule(Report& report, const Device& device, const Prepared& prepared,
+                  std::span<const OperandInfo> operands, std::span<const Shape> shapes,
+                  const semantics::Binding& binding, Numerics numerics) {
+    const auto add = [&] {
+        const ir::Kernel& kernel = prepared.lowered.kernel;
+        const auto facts = [&](const void* result) {
+            return row_major_facts(prepared, operands, shapes, binding, result);
+        };
+        const auto schedule = [&](const std::string& loops) {
+            report.schedule(numerics == Numerics::Strict
+                                ? loops
+                                : fmt::format("{}; {}", loops, to_string(numerics)));
+        };
+        if (device.is_cpu()) {
+            schedule(prepared.compiled->find(kernel, facts(kResult), numerics)->schedule());
+        } else {
+            const auto code = prepared.on_vulkan->find(device, kernel, facts(kAnywhere), numerics,
+                                                       vulkan::PointsAre::Chosen);
+            schedule(code->image.schedule);
+            report.groups(code->groups);
+        }
     };
 #if QUERN_EXCEPTIONS
     try {
-        return schedule();
+        add();
     } catch (const Refusal& refusal) {
-        return "none: the device cpu does not run " + refusal.reason();
+        report.schedule("none: the device " + device.id() + " does not run " + refusal.reason());
     } catch (const DeviceError& error) {
-        return std::string("none: ") + error.what();
+        report.schedule(std::string("none: ") + error.what());
     }
 #else
-    return schedule();
+    add();
 #endif
 }
 
@@ -240,8 +262,9 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
     const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
     const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
     Report report(source, prepared->lowered);
-    if (options.placement.device.is_cpu()) {
-        report.schedule(schedule_of(*prepared, operands, shapes, binding, options.numerics));
+    const Device& device = options.placement.device;
+    if (device.is_cpu() || device.is_vulkan()) {
+        add_schedule(report, device, *prepared, operands, shapes, binding, options.numerics);
     }
     return report.text(operands, &binding, shapes);
 }

@@ -366,11 +366,9 @@ bool vulkan_runs(const lang::Source& source, const BoundLaunch& launch, const De
                            [&] { return run_on_vulkan(launch, device, result, keeps_result); });
 }
 
-std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
-                                               std::span<const OperandInfo> operands,
-                                               std::span<const Shape> shapes,
-                                               const semantics::Binding& binding,
-                                               Numerics numerics) {
+ir::Facts row_major_facts(const Prepared& prepared, std::span<const OperandInfo> operands,
+                          std::span<const Shape> shapes, const semantics::Binding& binding,
+                          const void* result) {
     const ir::Kernel& kernel = prepared.lowered.kernel;
     std::vector<std::vector<std::int64_t>> strides;
     for (const Shape& shape : shapes) strides.push_back(row_major(shape));
@@ -380,8 +378,8 @@ std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
         views.push_back({kAnywhere, operands[i].dtype, shapes[i], strides[i]});
     }
     views.push_back(
-        {kResult, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
-    return prepared.compiled->find(kernel, ir::facts_of(kernel, binding.dims, views), numerics);
+        {result, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
+    return ir::facts_of(kernel, binding.dims, views);
 }
 
 void compile_launch(const lang::Source& source, lang::NodeId compute,
@@ -391,7 +389,9 @@ void compile_launch(const lang::Source& source, lang::NodeId compute,
     const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
     const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
     or_kernel_error(source, compute, [&] {
-        return compiled(*prepared, operands, shapes, binding, options.numerics);
+        return prepared->compiled->find(
+            prepared->lowered.kernel,
+            row_major_facts(*prepared, operands, shapes, binding, kResult), options.numerics);
     });
 }
 

@@ -82,13 +82,10 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
                                                                        const BoundLaunch& launch);
 
-/// What the CPU compiled for operands in row-major order. Throws Refusal if it does not run the
-/// kernel.
-std::shared_ptr<const CompiledKernel> compiled(const Prepared& prepared,
-                                               std::span<const OperandInfo> operands,
-                                               std::span<const Shape> shapes,
-                                               const semantics::Binding& binding,
-                                               Numerics numerics);
+/// What holds of a launch on operands in row-major order, whose result is where `result` says.
+ir::Facts row_major_facts(const Prepared& prepared, std::span<const OperandInfo> operands,
+                          std::span<const Shape> shapes, const semantics::Binding& binding,
+                          const void* result);
 
 /// Runs it on a device "vulkan:N": run_on_vulkan. Throws KernelError with E0600 if the device does
 /// not run the kernel.

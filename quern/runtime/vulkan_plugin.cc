@@ -1,5 +1,7 @@
 #include "quern/runtime/vulkan_plugin.h"
 
+#include <fmt/format.h>
+
 #include "quern/runtime/plugin.h"
 
 namespace quern::vulkan {
@@ -24,6 +26,12 @@ Loaded load() {
 }
 
 }  // namespace
+
+std::string to_string(const Groups& groups) {
+    if (!groups.are_lanes) return fmt::format("{} invocations, a point each", groups.invocations);
+    return fmt::format("{} lanes, one point; {} bytes shared, {} barrier{}", groups.invocations,
+                       groups.shared_bytes, groups.barriers, groups.barriers == 1 ? "" : "s");
+}
 
 Driver* driver(std::string& why) {
     // Made by the first who asks, and never destroyed: work goes on while a program ends.

@@ -42,9 +42,28 @@ public:
     virtual ~Pipelines() = default;
 };
 
+/// How a work-group runs a stage.
+struct Groups {
+    /// Invocations of one; each does a point, or they are the lanes of one.
+    std::uint32_t invocations = 0;
+    bool are_lanes = false;
+
+    /// Bytes of memory that they share, and how often the code makes them meet.
+    std::uint32_t shared_bytes = 0;
+    std::uint32_t barriers = 0;
+
+    bool operator==(const Groups&) const = default;
+};
+
+/// "64 invocations, a point each", "16 lanes, one point; 128 bytes shared, 2 barriers".
+std::string to_string(const Groups& groups);
+
 struct Compiled {
     KernelImage image;
     std::shared_ptr<const Pipelines> pipelines;
+
+    /// Of each stage.
+    std::vector<Groups> groups;
 
     /// Why the device does not run the kernel, or empty.
     std::string refusal;

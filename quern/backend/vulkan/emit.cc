@@ -538,7 +538,7 @@ private:
     Integers integers_;
     Module m_;
     Code code_;
-    Memory memory_;
+    MemoryCode memory_;
     std::vector<Id> values_;
 
     /// The address of each, or the array of the group.
@@ -560,6 +560,17 @@ private:
 
 std::uint32_t points_of_group(const lir::Function& function) {
     return function.lanes > 1 ? 1 : kGroup;
+}
+
+Groups groups_of(const lir::Function& function) {
+    Groups groups{.invocations = function.lanes > 1 ? function.lanes : kGroup,
+                  .are_lanes = function.lanes > 1};
+    for (const lir::Buffer& b : function.buffers) {
+        groups.shared_bytes += b.elements * std::uint32_t(size_of(b.dtype));
+    }
+    groups.barriers =
+        std::uint32_t(std::ranges::count(function.insts, lir::Op::Barrier, &Inst::op));
+    return groups;
 }
 
 bool may_fail(const lir::Function& function) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "quern/lir/lir.h"
+#include "quern/runtime/vulkan_plugin.h"
 
 namespace quern::vulkan {
 
@@ -61,6 +62,8 @@ struct Push {
 
 /// How many points a work-group does: one, where its invocations are lanes.
 std::uint32_t points_of_group(const lir::Function& function);
+
+Groups groups_of(const lir::Function& function);
 
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
 /// If it has several lanes a work-group does a point, else an invocation. Integers of 8 and 16 bits

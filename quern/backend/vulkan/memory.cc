@@ -13,20 +13,20 @@ std::uint32_t access_of(bool is_written) {
 
 }  // namespace
 
-Id Memory::word_type() {
+Id MemoryCode::word_type() {
     return integers_.has_64 ? code_.type(DType::UInt64) : m_.vector(code_.type(DType::UInt32), 2);
 }
 
-Id Memory::low_of(Id word) {
+Id MemoryCode::low_of(Id word) {
     if (integers_.has_64) return code_.unary(Op::OpUConvert, DType::UInt32, word);
     return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {word, 0});
 }
 
-Id Memory::high_of(Id word) {
+Id MemoryCode::high_of(Id word) {
     return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {word, 1});
 }
 
-Id Memory::moved(Id word, Id by) {
+Id MemoryCode::moved(Id word, Id by) {
     if (integers_.has_64) {
         const Id wide = code_.unary(Op::OpUConvert, DType::UInt64, by);
         return code_.binary(Op::OpIAdd, DType::UInt64, word, wide);
@@ -34,7 +34,7 @@ Id Memory::moved(Id word, Id by) {
     return moved(word, by, code_.u32(0));
 }
 
-Id Memory::moved(Id word, Id low, Id high) {
+Id MemoryCode::moved(Id word, Id low, Id high) {
     const auto add = [&](Id a, Id b) { return u32(Op::OpIAdd, a, b); };
     const Id sum = add(low_of(word), low);
     const Id carry = code_.cast(code_.test(Op::OpULessThan, sum, low), DType::Bool, DType::UInt32);
@@ -42,7 +42,7 @@ Id Memory::moved(Id word, Id low, Id high) {
                  {sum, add(add(high_of(word), high), carry)});
 }
 
-Id Memory::is_at_least(Id a, Id b) {
+Id MemoryCode::is_at_least(Id a, Id b) {
     if (integers_.has_64) return code_.test(Op::OpUGreaterThanEqual, a, b);
     const Id x = high_of(a), y = high_of(b);
     const Id below = code_.test(Op::OpUGreaterThanEqual, low_of(a), low_of(b));
@@ -50,7 +50,7 @@ Id Memory::is_at_least(Id a, Id b) {
                         code_.both(code_.test(Op::OpIEqual, x, y), below));
 }
 
-Id Memory::element(Id address, Id offset, DType index, std::size_t size) {
+Id MemoryCode::element(Id address, Id offset, DType index, std::size_t size) {
     if (integers_.has_64) {
         const Id wide = code_.resized(index, DType::Int64, offset);
         const Id bytes = code_.binary(Op::OpIMul, DType::UInt64, wide, code_.u64(size));
@@ -61,16 +61,16 @@ Id Memory::element(Id address, Id offset, DType index, std::size_t size) {
     return moved(address, bytes, code_.binary(Op::OpShiftRightArithmetic, d, bytes, code_.u32(31)));
 }
 
-Id Memory::pointer(Id type, Id address) {
+Id MemoryCode::pointer(Id type, Id address) {
     const Id to = m_.pointer(spv::StorageClass::PhysicalStorageBuffer, type);
     return m_.op(integers_.has_64 ? Op::OpConvertUToPtr : Op::OpBitcast, to, {address});
 }
 
-Id Memory::load(Id type, std::uint32_t size, Id address, bool is_written) {
+Id MemoryCode::load(Id type, std::uint32_t size, Id address, bool is_written) {
     return m_.op(Op::OpLoad, type, {pointer(type, address), access_of(is_written), size});
 }
 
-Id Memory::load(DType d, Id address, bool is_written) {
+Id MemoryCode::load(DType d, Id address, bool is_written) {
     if (d == DType::Bool) {
         const DType byte = DType::UInt8;
         return code_.test(Op::OpINotEqual, load(byte, address, is_written),
@@ -88,7 +88,7 @@ Id Memory::load(DType d, Id address, bool is_written) {
                          code_.binary(Op::OpShiftRightLogical, DType::UInt32, word, part.shift));
 }
 
-Memory::Part Memory::part_of(Id address) {
+MemoryCode::Part MemoryCode::part_of(Id address) {
     const Id low = low_of(address);
     const Id bytes = u32(Op::OpBitwiseAnd, low, code_.u32(3));
     const Id shift = u32(Op::OpShiftLeftLogical, bytes, code_.u32(3));
@@ -101,7 +101,7 @@ Memory::Part Memory::part_of(Id address) {
     return {code_.binary(Op::OpISub, DType::UInt64, address, wide), shift};
 }
 
-void Memory::store(DType d, Id address, Id stored) {
+void MemoryCode::store(DType d, Id address, Id stored) {
     if (d == DType::Bool) return store(DType::UInt8, address, code_.cast(stored, d, DType::UInt8));
     if (code_.is_loaded(d)) {
         const auto size = std::uint32_t(size_of(d));
@@ -121,9 +121,9 @@ void Memory::store(DType d, Id address, Id stored) {
     m_.op(Op::OpAtomicOr, type, {word, scope(), relaxed, shifted});
 }
 
-Id Memory::scope() { return code_.u32(std::uint32_t(spv::Scope::QueueFamily)); }
+Id MemoryCode::scope() { return code_.u32(std::uint32_t(spv::Scope::QueueFamily)); }
 
-Id Memory::times(Id number, Id word) {
+Id MemoryCode::times(Id number, Id word) {
     if (!integers_.has_64) return u32(Op::OpIMul, number, low_of(word));
     const Id wide = code_.unary(Op::OpUConvert, DType::UInt64, number);
     return code_.binary(Op::OpIMul, DType::UInt64, wide, word);

@@ -9,9 +9,9 @@ namespace quern::vulkan {
 
 /// Words of 64 bits, which are numbers and addresses of the host, and what lies at addresses. A
 /// word is two of 32 bits where the device has no others.
-class Memory {
+class MemoryCode {
 public:
-    Memory(Code& code, const Integers& integers)
+    MemoryCode(Code& code, const Integers& integers)
         : code_(code), m_(code.module()), integers_(integers) {}
 
     Id word_type();

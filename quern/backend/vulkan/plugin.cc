@@ -137,6 +137,7 @@ public:
                 }
                 result.error = invalid(words);
                 if (!result.error.empty()) return result;
+                result.groups.push_back(groups_of(function));
                 pipelines->may_fail |= may_fail(function);
                 if (abilities.controls.cuts_loops) {
                     pipelines->functions.push_back(stage.function);

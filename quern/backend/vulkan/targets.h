@@ -4,10 +4,10 @@
 
 namespace quern::vulkan {
 
-// What schedules are made for where an invocation does a point, and where a work-group does. Devices
-// need not round a product and a sum at once. An invocation has sums of 8 x 8 elements, which share
-// loads: drivers on processors load lane by lane. For groups drivers take long to compile large
-// bodies.
+// What schedules are made for where an invocation does a point, and where a work-group does.
+// Devices need not round a product and a sum at once. An invocation has sums of 8 x 8 elements,
+// which share loads: drivers on processors load lane by lane. For groups drivers take long to
+// compile large bodies.
 inline constexpr schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 128};
 inline constexpr schedule::Target kGroups{.lanes = 16, .has_fma = false, .registers = 8};
 

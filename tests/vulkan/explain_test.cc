@@ -1,0 +1,70 @@
+// What `explain` says of devices with Vulkan: the schedule and the work-groups.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "quern/frontend/prepare.h"
+#include "quern/kernel.h"
+#include "tests/conformance/operands.h"
+#include "tests/cpu/vulkan_devices.h"
+
+namespace quern {
+namespace {
+
+class ExplainVulkan : public testing::TestWithParam<std::size_t> {
+protected:
+    void SetUp() override {
+        if (GetParam() >= cpu_test::vulkan_devices().size()) {
+            GTEST_SKIP() << "no device vulkan:" << GetParam();
+        }
+    }
+
+    static const Device& device() { return cpu_test::vulkan_devices()[GetParam()].device; }
+
+    static std::string explained(const char* number, const std::vector<Tensor>& operands) {
+        return example(number).on(device()).explain(operands);
+    }
+
+    static bool has_line(const std::string& text, const std::string& line) {
+        return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Drivers, ExplainVulkan, testing::Values(std::size_t{0}, std::size_t{1}));
+
+TEST_P(ExplainVulkan, SaysHowLoopsRunAndWhatAWorkGroupIs) {
+    const std::string product = explained("09", {uniform({64, 64}, 1), uniform({64, 64}, 2)});
+    EXPECT_TRUE(has_line(product, "schedule    i: grid, unroll 8; j: grid, unroll 8; k: serial"))
+        << product;
+    EXPECT_TRUE(has_line(product, "work-groups 64 invocations, a point each")) << product;
+    const std::string stages = explained("04", {uniform({100000}, 1)});
+    EXPECT_TRUE(has_line(stages, "work-groups stage 1: 64 invocations, a point each")) << stages;
+    EXPECT_TRUE(has_line(stages, "            stage 2: 64 invocations, a point each")) << stages;
+}
+
+TEST_P(ExplainVulkan, SaysWhyADeviceDoesNotRunTheKernel) {
+    const std::string text = explained("01", {uniform({8}, 1, -1, 1, DType::Float64)});
+    if (cpu_test::vulkan_devices()[GetParam()].is_swiftshader) {
+        EXPECT_NE(text.find("\nschedule    none: the device " + device().id() + " does not run"),
+                  std::string::npos)
+            << text;
+    } else {
+        EXPECT_TRUE(has_line(text, "schedule    i: grid")) << text;
+    }
+}
+
+TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {
+    const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
+    frontend::VulkanKernels kernels;
+    const auto code = kernels.find(device(), c.kernel(), c.facts(), Numerics::Reproducible,
+                                   vulkan::PointsAre::Groups);
+    // Sums of 16 lanes go through an array with two values of a lane, and each row begins anew.
+    ASSERT_EQ(code->groups.size(), 1u);
+    EXPECT_EQ(code->groups[0], (vulkan::Groups{16, true, 128, 2}));
+    EXPECT_EQ(to_string(code->groups[0]), "16 lanes, one point; 128 bytes shared, 2 barriers");
+}
+
+}  // namespace
+}  // namespace quern
