@@ -286,26 +286,6 @@ auto or_kernel_error(const lang::Source& source, lang::NodeId compute, const Wor
 
 }  // namespace
 
-namespace {
-
-/// E0602.
-void refuse_copy(const lang::Source& source, const ir::Buffer& buffer, const Tensor& operand,
-                 const Device& device) {
-    // The program's memory can be adopted as a tensor of any device.
-    const bool is_adopted = operand.device() == device;
-    lang::Diagnostics diagnostics(source);
-    diagnostics
-        .add(lang::Code::E0602, buffer.span,
-             fmt::format("expected '{}' in the memory of {}, got it in that of {}", buffer.name,
-                         device.id(), is_adopted ? "the program" : operand.device().id()))
-        .note("without --pedantic it is copied for this launch")
-        .help(fmt::format("copy it once, by to_device(\"{}\"{})", device.id(),
-                          is_adopted ? ", copy=true" : ""));
-    diagnostics.raise();
-}
-
-}  // namespace
-
 BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
                   std::span<const Tensor> operands, const Arguments& arguments,
                   const LaunchOptions& options) {
@@ -324,10 +304,8 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
         launch.are_as_given = launch.are_as_given && (!flat || operands[i].is_contiguous());
         launch.operands.push_back(flat ? operands[i].contiguous() : operands[i]);
         Tensor& t = launch.operands.back();
-        // Whoever spreads work over devices asks for the copies.
-        if (options.pedantic && vulkan && !options.part && !InFlight::is_on(t, *vulkan)) {
-            refuse_copy(source, kernel.buffers[i], t, options.placement.device);
-        }
+        const bool is_moved = vulkan && !InFlight::is_on(operands[i], *vulkan);
+        if (is_moved && InFlight::is_on(t, *vulkan)) count_copied(t.bytes());
         launch.views.push_back({InFlight::address(t, vulkan), t.dtype(), launch.shapes[i],
                                 flat ? row_major(launch.shapes[i]) : t.strides()});
     }
@@ -414,6 +392,35 @@ void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& re
     diagnostics.raise();
 }
 
+namespace {
+
+/// E0602 for the first operand that is not in the device's memory.
+void refuse_copies(const lang::Source& source, lang::NodeId compute,
+                   std::span<const Tensor> operands, const Arguments& arguments,
+                   const LaunchOptions& options) {
+    const Device& device = options.placement.device;
+    const std::size_t number = *vulkan_number(device.id());
+    const auto found = std::ranges::find_if(
+        operands, [&](const Tensor& operand) { return !InFlight::is_on(operand, number); });
+    if (found == operands.end()) return;
+    const auto prepared = prepare(source, compute, infos_of(operands), arguments, options);
+    const ir::Buffer& buffer =
+        prepared->lowered.kernel.buffers[std::size_t(found - operands.begin())];
+    // The program's memory can be adopted as a tensor of any device.
+    const bool is_adopted = found->device() == device;
+    lang::Diagnostics diagnostics(source);
+    diagnostics
+        .add(lang::Code::E0602, buffer.span,
+             fmt::format("expected '{}' in the memory of {}, got it in that of {}", buffer.name,
+                         device.id(), is_adopted ? "the program" : found->device().id()))
+        .note("without --pedantic it is copied for this launch")
+        .help(fmt::format("copy it once, by to_device(\"{}\"{})", device.id(),
+                          is_adopted ? ", copy=true" : ""));
+    diagnostics.raise();
+}
+
+}  // namespace
+
 Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId compute,
               std::span<const Tensor> operands, const Arguments& arguments,
               const LaunchOptions& options) {
@@ -421,6 +428,9 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         return launch_spread(source, compute, operands, arguments, options);
     }
     const Device& device = options.placement.device;
+    if (options.pedantic && device.is_vulkan()) {
+        refuse_copies(source, compute, operands, arguments, options);
+    }
     const BoundLaunch bound_launch = bound(source, compute, operands, arguments, options);
     if (device.is_cpu()) {
         const semantics::Binding& binding = bound_launch.binding;

@@ -274,8 +274,6 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     if (cut.combine && cut.why_not.empty() && options.numerics == Numerics::Reproducible) {
         cut.why_not = "it is a reduction, whose order reproducible mode keeps";
     }
-    const Device home = home_of(devices);
-    if (!cut.combine && cut.why_not.empty()) cut.why_not = why_apart(devices, home, whole.dtype);
     const auto outermost =
         std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });
     std::int64_t trips = 0;
@@ -286,6 +284,13 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     }
     const std::int64_t count = std::min<std::int64_t>(std::int64_t(devices.size()), trips);
     if (count < 2) return launch(source, compute, operands, arguments, alone);
+    devices.resize(std::size_t(count));
+    const Device home = home_of(devices);
+    const std::string together = cut.combine ? "" : why_apart(devices, home, whole.dtype);
+    if (!together.empty()) {
+        warn(source, options.placement.span, together);
+        return launch(source, compute, operands, arguments, alone);
+    }
 
     // Functions that are piped are of the whole.
     if (cut.combine) alone.then.clear();

@@ -64,12 +64,17 @@ struct Lane {
     std::vector<std::uint64_t> values;
     std::vector<Frame> frames;
 
-    /// Of memory for arrays, and where each array begins.
+    /// Of memory for arrays, and where each array is.
+    struct Array {
+        std::int64_t begin = 0;
+        std::int64_t bytes = 0;
+    };
     std::size_t used = 0;
-    std::vector<std::size_t> arrays;
+    std::vector<Array> arrays;
 
+    /// Where it is but while it runs: a barrier, an assertion; none at the end.
     enum class State : std::uint8_t { Runs, Waits, Ended, Failed } state = State::Runs;
-    ValueId barrier = kNone;
+    ValueId stop = kNone;
 };
 
 class Executor {
@@ -116,8 +121,9 @@ private:
             lane.values.assign(f_.insts.size(), 0);
             lane.frames.assign(1, Frame{});
             lane.used = 0;
-            lane.arrays.assign(f_.buffers.size(), 0);
+            lane.arrays.assign(f_.buffers.size(), {});
             lane.state = Lane::State::Runs;
+            lane.stop = kNone;
         }
         while (result_.mistake.empty()) {
             for (lane_ = 0; lane_ < lanes_.size() && result_.mistake.empty(); ++lane_) {
@@ -135,10 +141,13 @@ private:
             const bool is_together =
                 lane.state == first.state && (lane.state != Lane::State::Waits || is_there(lane));
             if (is_together) continue;
-            const bool is_first = first.state == Lane::State::Waits;
-            mistake(is_first ? first.barrier : lane.barrier,
-                    fmt::format("lane {} waits, lane {} is elsewhere", is_first ? 0 : n,
-                                is_first ? n : 0));
+            // One that ended is elsewhere.
+            const bool is_first = exists(first.stop) && (first.state == Lane::State::Waits ||
+                                                         lane.state != Lane::State::Waits);
+            const ValueId stop = is_first ? first.stop : lane.stop;
+            mistake(stop,
+                    fmt::format("lane {} {}, lane {} is elsewhere", is_first ? 0 : n,
+                                f_[stop].op == Op::Barrier ? "waits" : "fails", is_first ? n : 0));
             return false;
         }
         result_.has_failed |= first.state == Lane::State::Failed;
@@ -151,8 +160,7 @@ private:
     /// Whether a lane waits where the first does, in the same iterations.
     bool is_there(const Lane& lane) const {
         const Lane& first = lanes_[0];
-        if (lane.barrier != first.barrier || lane.frames.size() != first.frames.size())
-            return false;
+        if (lane.stop != first.stop || lane.frames.size() != first.frames.size()) return false;
         for (std::size_t n = 1; n < lane.frames.size(); ++n) {
             const ValueId owner = lane.frames[n].owner;
             if (owner != first.frames[n].owner) return false;
@@ -187,7 +195,8 @@ private:
         const Inst& owner = f_[frame.owner];
         if (owner.op == Op::For) {
             lane.used = frame.used;
-            set(lane, frame.owner, get(lane, frame.owner) + owner.bits);
+            set(lane, frame.owner,
+                binary_of(Op::Add, owner.type.dtype, get(lane, frame.owner), owner.bits));
             if (is_inside(lane, frame.owner)) {
                 lane.frames.back().next = 0;
                 return;
@@ -268,11 +277,13 @@ private:
             }
             case Op::Barrier:
                 lane.state = Lane::State::Waits;
-                lane.barrier = id;
+                lane.stop = id;
                 return;
             default: {
                 const bool is_asked = !exists(i.c) || get(lane, i.c) != 0;
-                if (is_asked && get(lane, i.a) == 0) lane.state = Lane::State::Failed;
+                if (!is_asked || get(lane, i.a) != 0) return;
+                lane.state = Lane::State::Failed;
+                lane.stop = id;
             }
         }
     }
@@ -282,10 +293,16 @@ private:
         const Buffer& buffer = f_.buffers[i.buffer];
         const auto offset = std::int64_t(cast_of(get(lane, i.a), f_[i.a].type.dtype, DType::Int64));
         const auto bytes = std::int64_t(size_of(buffer.dtype));
+        std::int64_t at = 0;
+        const bool is_far = __builtin_mul_overflow(offset, bytes, &at);
         if (i.op == Op::Alloc) {
-            lane.arrays[i.buffer] = lane.used;
-            lane.used += (std::size_t(offset * bytes) + kAlignment - 1) / kAlignment * kAlignment;
-            if (lane.used > scratch_.size()) mistake(id, "there is no room for the array");
+            const std::size_t room = scratch_.size() - lane.used;
+            if (is_far || at < 0 || std::size_t(at) > room) {
+                return mistake(id, "there is no room for the array");
+            }
+            lane.arrays[i.buffer] = {std::int64_t(lane.used), at};
+            const std::size_t whole = (std::size_t(at) + kAlignment - 1) / kAlignment * kAlignment;
+            lane.used += std::min(whole, room);
             return;
         }
         const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
@@ -295,12 +312,14 @@ private:
         }
         const bool is_made = buffer.space != Space::Global && buffer.elements == 0;
         Region& region = is_made ? arrays_ : regions_[i.buffer];
-        const std::int64_t at =
-            offset * bytes + (is_made ? std::int64_t(lane.arrays[i.buffer]) : 0);
-        if (!region.has(at, bytes)) {
+        const Lane::Array& array = lane.arrays[i.buffer];
+        const bool is_inside =
+            is_made ? 0 <= at && at <= array.bytes - bytes : region.has(at, bytes);
+        if (is_far || !is_inside) {
             return mistake(id, fmt::format("lane {} of point {} is out of bounds with {}", lane_,
                                            point_, offset));
         }
+        if (is_made) at += array.begin;
         touch(region, at, bytes, is_store, id);
         std::byte* const place = region.memory.data + at;
         if (is_store) {

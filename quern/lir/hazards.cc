@@ -59,6 +59,51 @@ bool Hazards::is_multiple(ValueId id, int depth) const {
     }
 }
 
+Hazards::Form Hazards::form(ValueId id, ValueId loop, int depth) const {
+    if (id == loop) return Form::Variable;
+    if (depth == 0) return Form::Other;
+    const Inst& i = f_[id];
+    const auto of = [&](ValueId part) {
+        return exists(part) ? form(part, loop, depth - 1) : Form::Same;
+    };
+    const Form a = of(i.a), b = of(i.b);
+    const bool is_same = a == Form::Same && b == Form::Same && of(i.c) == Form::Same;
+    switch (class_of(i.op)) {
+        case OpClass::Leaf:
+            return i.op == Op::Iota ? Form::Lane : Form::Same;
+        case OpClass::Memory:
+        case OpClass::Register:
+            return Form::Other;
+        case OpClass::Control:
+            // The variable of another loop.
+            return is_same ? Form::Same : Form::Other;
+        default:
+            break;
+    }
+    if (is_same) return Form::Same;
+    if (i.op == Op::Splat) return a;
+    if (i.op == Op::Add || (i.op == Op::Sub && b == Form::Same)) {
+        if (a == Form::Same || b == Form::Same) return a == Form::Same ? b : a;
+        const bool are_both =
+            (a == Form::Variable && b == Form::Lane) || (a == Form::Lane && b == Form::Variable);
+        return are_both ? Form::Lanes : Form::Other;
+    }
+    if (i.op == Op::Mul && (a == Form::Same || b == Form::Same)) {
+        return a == Form::Lanes || b == Form::Lanes ? Form::Lanes : Form::Other;
+    }
+    return Form::Other;
+}
+
+/// Whether lanes write an element in one iteration of a loop only, or the same lane in each.
+bool Hazards::writes_apart(ValueId store, ValueId loop) const {
+    constexpr int kDepth = 16;
+    const Inst& i = f_[store];
+    const Form offset = form(i.a, loop, kDepth);
+    const bool is_row = i.op == Op::Store;
+    if (offset == Form::Same || offset == Form::Lane) return true;
+    return f_[loop].bits % lanes_ == 0 && offset == (is_row ? Form::Variable : Form::Lanes);
+}
+
 Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
     const bool is_array = f_.buffers[i.buffer].space == Space::Lane;
     const bool is_row = i.op == Op::Load || i.op == Op::Store;
@@ -85,12 +130,12 @@ void Hazards::collect(BlockId block, State& all) const {
 }
 
 bool Hazards::meets(const State& before, const State& next) {
-    // What one writes another may touch, but for the same lane's elements, and iterations of one
-    // instruction in lanes, which write elements of their own.
+    // What one writes another may touch, but for the same lane's elements, and those of one
+    // instruction in lanes.
     const auto differ = [](const std::set<Who>& a, const std::set<Who>& b, bool are_writes) {
         for (const Who x : a) {
             for (const Who y : b) {
-                if (x != y || (!are_writes && x != kOwn)) return true;
+                if (x != y || x == kEarlier || (!are_writes && x != kOwn)) return true;
             }
         }
         return false;
@@ -142,6 +187,14 @@ bool Hazards::before_loop(ValueId loop) {
     collect(i.body, inside);
     const bool must_meet = meets(now_, inside);
     if (must_meet) now_ = {};
+    for (auto& [buffer, uses] : inside.uses) {
+        std::set<Who> writes;
+        for (const Who who : uses.writes) {
+            const bool is_store = who < kEarlier;
+            writes.insert(is_store && !writes_apart(ValueId(who), loop) ? kEarlier : who);
+        }
+        uses.writes = std::move(writes);
+    }
     // A group does one point.
     const bool is_once =
         f_[i.a].op == Op::Parameter && f_.parameters[f_[i.a].bits].kind == ParameterKind::GridBegin;

@@ -46,9 +46,16 @@ private:
     using Uses = State::Uses;
 
     /// Who touches an element: the lane whose place in a row of lanes it has, any lane, the first,
-    /// or the lanes of one instruction, each in its iterations.
+    /// the lanes of one instruction, each in its iterations, or any in an earlier iteration.
     using Who = std::uint32_t;
-    static constexpr Who kOwn = ~Who{0}, kAny = kOwn - 1, kFirst = kAny - 1;
+    static constexpr Who kOwn = ~Who{0}, kAny = kOwn - 1, kFirst = kAny - 1, kEarlier = kFirst - 1;
+
+    /// An offset in a loop: the same in each iteration; the loop's variable and what is the same;
+    /// that of each lane, a multiple of the variable and the lane's number and what is the same;
+    /// the lane's number alone; another.
+    enum class Form : std::uint8_t { Same, Variable, Lanes, Lane, Other };
+    Form form(ValueId id, ValueId loop, int depth) const;
+    bool writes_apart(ValueId store, ValueId loop) const;
 
     bool is_multiple(ValueId id, int depth) const;
     Who who(const Inst& inst, ValueId id) const;

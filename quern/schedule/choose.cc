@@ -38,6 +38,7 @@ public:
     Chooser(ir::Kernel& kernel, const ir::Facts& facts, const Target& target, Tiling& tiling)
         : k_(kernel),
           facts_(facts),
+          target_(target),
           lanes_(target.lanes),
           registers_(target.registers),
           tiling_(tiling),
@@ -221,9 +222,27 @@ private:
         nest.pop_back();
     }
 
-    /// Whether a loop becomes lanes; without lanes, whether each of its iterations is one sum.
+    bool holds_function(const std::vector<Stmt>& block) const {
+        return std::any_of(block.begin(), block.end(), [&](const Stmt& s) {
+            const bool calls =
+                exists(s.value) &&
+                std::ranges::any_of(ir::reachable(k_, s.value), [&](ExprId node) {
+                    const ir::Expr& e = k_[node];
+                    const bool is_unary = e.kind == ExprKind::Unary && is_floating(e.dtype) &&
+                                          static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
+                    const bool is_power = e.kind == ExprKind::Binary &&
+                                          static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
+                    return is_unary || is_power;
+                });
+            return calls || holds_function(s.body) || holds_function(s.otherwise);
+        });
+    }
+
+    /// Whether a loop becomes lanes; without lanes, whether each of its iterations is one sum, of
+    /// what is cheaper than the loads.
     bool shares_loads(const Stmt& s) const {
         if (lanes_ > 1) return tiling_.factor(s.symbol, Level::Vector) > 1;
+        if (holds_function(s.body)) return false;
         const auto is_loop = [](const Stmt& inner) { return inner.kind == StmtKind::For; };
         const std::vector<Stmt>* block = &s.body;
         for (bool is_inside = false;; is_inside = true) {
@@ -235,8 +254,11 @@ private:
         }
     }
 
+    /// If that is legal.
     void unrolled(ir::SymbolId loop, int copies) {
-        if (copies > 1) tiling_.splits.push_back({loop, Level::Unroll, std::uint16_t(copies)});
+        if (copies < 2) return;
+        tiling_.splits.push_back({loop, Level::Unroll, std::uint16_t(copies)});
+        if (!legal(k_, target_, tiling_).empty()) tiling_.splits.pop_back();
     }
 
     /// Sums in lanes wait for the sum before: several of them take turns.
@@ -272,6 +294,7 @@ private:
 
     ir::Kernel& k_;
     const ir::Facts& facts_;
+    const Target& target_;
     int lanes_;
     int registers_;
     Tiling& tiling_;

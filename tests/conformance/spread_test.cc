@@ -133,6 +133,19 @@ TEST(Check94, SmallElementsAreNotSpreadOverADeviceThatMayStoreTheirNeighbours) {
     }
 }
 
+TEST(Check94, ADeviceThatGetsNoPartDoesNotMatter) {
+    // Two rows for three devices, of which the last could not store such elements.
+    const Tensor x = uniform({2, 3}, 1, -1, 1, DType::Float16), w = uniform({3}, 2);
+    for (const DeviceInfo& device : devices()) {
+        if (device.type != "vulkan") continue;
+        const std::string list = R"(["interpreter", "interpreter", ")" + device.id + R"("])";
+        const CaughtWarnings warnings;
+        const Kernel kernel(spread(example_text("03"), list, "data"));
+        EXPECT_TRUE(same_bits(kernel(x, w), example("03").on(Device("interpreter"))(x, w)));
+        EXPECT_EQ(warnings.count("W0707"), 0);
+    }
+}
+
 TEST(Check94, TwoMemoriesThatAreNotTheHostsAreNotWrittenTogether) {
     std::vector<std::string> ids;
     for (const DeviceInfo& device : devices()) {

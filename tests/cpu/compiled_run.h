@@ -51,7 +51,8 @@ inline bool may_refuse(const Case& c, const Refusal& refusal) {
 }
 
 /// Lane by lane, as work-groups and as invocations run it, with integers of 64 bits and without.
-inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected) {
+inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, double tolerance,
+                                      double scale) {
     for (schedule::Target target : {vulkan::kGroups, vulkan::kInvocations}) {
         for (const bool has_int64 : {true, false}) {
             target.has_int64 = has_int64;
@@ -60,9 +61,14 @@ inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected) {
             const LanesRun run = run_on_lanes(c, Numerics::Reproducible, target);
             EXPECT_EQ(run.mistake, "");
             ASSERT_TRUE(run.result.has_value());
-            EXPECT_TRUE(same_numbers(*run.result, expected)) << to_string(*run.result)
-                                                             << "\nexpected\n"
-                                                             << to_string(expected);
+            EXPECT_TRUE(same_numbers(*run.result, expected))
+                << to_string(*run.result) << "\nexpected\n"
+                << to_string(expected);
+            if (!has_int64) continue;
+            const LanesRun strict = run_on_lanes(c, Numerics::Strict, target);
+            EXPECT_EQ(strict.mistake, "");
+            ASSERT_TRUE(strict.result.has_value());
+            expect_near(*strict.result, expected, tolerance, scale);
         }
     }
 }
@@ -115,7 +121,7 @@ inline void expect_agreement(const Case& c, double tolerance = 1e-5, double scal
         EXPECT_TRUE(same_numbers(*narrow, *expected)) << to_string(*narrow) << "\nexpected\n"
                                                       << to_string(*expected);
     }
-    if (!kSanitized) expect_agreement_on_lanes(c, *expected);
+    if (!kSanitized) expect_agreement_on_lanes(c, *expected, tolerance, scale);
     for (const VulkanDevice& vulkan : vulkan_devices()) {
         SCOPED_TRACE(vulkan.device.id());
         try {

@@ -155,6 +155,56 @@ TEST(Hazards, ALoopCountsWhatItsOtherIterationsTouch) {
     EXPECT_EQ(meets(in_a_loop("S", "S"), 1), (Meetings{false, false})) << "one lane, in order";
 }
 
+/// Whether lanes meet before the store of a loop whose step is given.
+template <class Store>
+bool meets_in_each_iteration(std::uint64_t step, const Store& store) {
+    Builder b("f");
+    const auto out = b.buffer("out", DType::Float32, Space::Global, true);
+    const auto vector = b.splat(b.constant(DType::Float32, 0), 16);
+    const auto rows = b.parameter({ParameterKind::Dim, 0, 0});
+    const auto loop = b.begin_for(b.integer(0), rows, step);
+    store(b, out, vector, loop);
+    b.end_for();
+    const Function function = b.take();
+    Hazards hazards(function);
+    hazards.before_loop(loop);
+    return hazards.before_access(accesses(function)[0]);
+}
+
+TEST(Hazards, AnElementThatOtherLanesWroteInAnEarlierIterationIsWrittenAfterTheyMeet) {
+    const auto row = [](Builder& b, auto out, auto vector, auto i) {
+        b.store(out, b.add(i, b.integer(3)), vector);
+    };
+    EXPECT_FALSE(meets_in_each_iteration(16, row)) << "the loop of the lanes";
+    EXPECT_FALSE(meets_in_each_iteration(32, row));
+    EXPECT_TRUE(meets_in_each_iteration(1, row));
+    EXPECT_TRUE(meets_in_each_iteration(24, row));
+    const auto scaled = [](Builder& b, auto out, auto vector, auto i) {
+        b.store(out, b.mul(i, b.parameter({ParameterKind::Stride, 0, 0})), vector);
+    };
+    EXPECT_TRUE(meets_in_each_iteration(16, scaled));
+    const auto same = [](Builder& b, auto out, auto vector, auto) {
+        b.store(out, b.integer(3), vector);
+    };
+    EXPECT_FALSE(meets_in_each_iteration(1, same)) << "each lane its own element again";
+    const auto one = [](Builder& b, auto out, auto, auto i) {
+        b.store(out, i, b.constant(DType::Float32, 0));
+    };
+    EXPECT_FALSE(meets_in_each_iteration(1, one)) << "one lane, in order";
+    // Every other element: of the loop of the lanes, and shifted in each iteration.
+    const auto spread = [](Builder& b, auto out, auto vector, auto i) {
+        b.scatter(out, b.mul(b.add(b.splat(i, 16), b.iota(16)), b.splat(b.integer(2), 16)), vector);
+    };
+    EXPECT_FALSE(meets_in_each_iteration(16, spread));
+    EXPECT_TRUE(meets_in_each_iteration(1, spread));
+    const auto shifted = [](Builder& b, auto out, auto vector, auto i) {
+        const auto places = b.mul(b.iota(16), b.splat(b.integer(2), 16));
+        b.scatter(out, b.add(places, b.splat(i, 16)), vector);
+    };
+    EXPECT_TRUE(meets_in_each_iteration(1, shifted));
+    EXPECT_TRUE(meets_in_each_iteration(16, shifted));
+}
+
 TEST(Hazards, AGroupHasOnePointOfTheGrid) {
     const auto meets = [](bool is_grid) {
         Builder b("f");

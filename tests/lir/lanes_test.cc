@@ -152,6 +152,23 @@ TEST(Executor, ReportsWhatIsOutOfBounds) {
     const BufferId array = large.b.buffer("a", DType::Float32, Space::Group, true);
     large.b.alloc(array, large.b.integer(33));
     EXPECT_TRUE(says(large.run(), "no room"));
+    Code negative;
+    const BufferId none = negative.b.buffer("a", DType::Float32, Space::Group, true);
+    negative.b.alloc(none, negative.b.integer(-1));
+    EXPECT_TRUE(says(negative.run(), "no room"));
+    // Of two arrays, one behind the other.
+    for (const std::int64_t place : {-1, 3, 4, 16}) {
+        Code two;
+        const BufferId first = two.b.buffer("a", DType::Float32, Space::Group, true);
+        const BufferId second = two.b.buffer("b", DType::Float32, Space::Group, true);
+        two.b.alloc(first, two.b.integer(4));
+        two.b.alloc(second, two.b.integer(4));
+        two.b.load(place < 0 ? second : first, two.b.integer(place), 1);
+        EXPECT_EQ(two.run().mistake.empty(), place == 3) << place;
+    }
+    Code far;
+    far.b.load(far.array, far.b.integer(std::int64_t{1} << 62), 1);
+    EXPECT_TRUE(says(far.run(), "out of bounds"));
 }
 
 TEST(Executor, ArraysOfEarlierIterationsLieInTheSameMemory) {
@@ -177,16 +194,27 @@ TEST(Executor, AnAssertionEndsTheFunctionForAllLanes) {
     EXPECT_TRUE(done.has_failed);
     EXPECT_EQ(done.mistake, "");
     EXPECT_EQ(all.elements, std::vector<float>(10, 0));
-    Code some;
-    some.b.assert_that(some.is_first(), kNone, {});
-    some.barrier();
-    EXPECT_TRUE(says(some.run(), "lane 0 waits, lane 1 is elsewhere"));
+    for (const bool has_barrier : {true, false}) {
+        Code some;
+        some.b.assert_that(some.is_first(), kNone, {});
+        if (has_barrier) some.barrier();
+        EXPECT_TRUE(says(some.run(), has_barrier ? "lane 0 waits, lane 1 is elsewhere"
+                                                 : "lane 1 fails, lane 0 is elsewhere"));
+        Code others;
+        others.b.assert_that(others.b.unary(Op::Not, others.is_first()), kNone, {});
+        if (has_barrier) others.barrier();
+        EXPECT_TRUE(says(others.run(), has_barrier ? "lane 1 waits, lane 0 is elsewhere"
+                                                   : "lane 0 fails, lane 1 is elsewhere"));
+    }
 }
 
 /// A kernel whose lanes work together, on sizes that leave a rest.
 struct Cooperative {
     const char* name;
     std::function<Case()> make;
+
+    /// Whether the result is wrong without any one of its barriers, or there may be a race.
+    bool needs_all_barriers = false;
 };
 
 void PrintTo(const Cooperative& kernel, std::ostream* stream) { *stream << kernel.name; }
@@ -196,11 +224,25 @@ const char* const kReversed =
     "  for i in 0..40: t[i] = exp(x[b, i])\n  barrier()\n"
     "  for i in 0..40: out[b, i] = t[39 - i]\n}";
 
+// Lanes write what others wrote in an earlier iteration of a loop around them.
+const char* const kShifted =
+    "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  out[b, 79] = 1.0\n"
+    "  for i in 0..5:\n    for j in 0..64: out[b, j + i] = x[b, j + i] * 2.0\n}";
+const char* const kScattered =
+    "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  out[b, 149] = 1.0\n"
+    "  for i in 0..5:\n    for j in 0..64: out[b, 2 * j + i] = x[b, 2 * j + i] * 2.0\n}";
+const char* const kShiftedTile =
+    "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[80]: float32\n"
+    "  for i in 0..80: t[i] = 0.0\n  barrier()\n"
+    "  for k in 0..5:\n    for j in 0..64: t[j + k] = x[b, j + k] * 2.0\n    barrier()\n"
+    "  for i in 0..80: out[b, i] = t[i]\n}";
+
 const Cooperative kKernels[] = {
     {"row_sums",
      [] {
          return Case(example_text("07"), {uniform({3, 40}, 1)});
-     }},
+     },
+     true},
     {"argmax", [] { return Case(example_text("08"), {uniform({3000}, 1)}); }},
     {"matmul",
      [] {
@@ -223,6 +265,18 @@ const Cooperative kKernels[] = {
     {"reversed_tile",
      [] {
          return Case(kReversed, {uniform({5, 40}, 1)});
+     }},
+    {"shifted_rows",
+     [] {
+         return Case(kShifted, {uniform({3, 80}, 1)});
+     }},
+    {"shifted_scatter",
+     [] {
+         return Case(kScattered, {uniform({3, 150}, 1)});
+     }},
+    {"shifted_tile",
+     [] {
+         return Case(kShiftedTile, {uniform({3, 80}, 1)});
      }},
 };
 
@@ -251,23 +305,33 @@ protected:
         int races = 0;
     };
     Count count(const std::function<bool(Function&, BlockId, std::size_t)>& mutate) const {
-        Count all;
+        struct Place {
+            std::size_t function, instruction;
+            BlockId block;
+        };
+        std::vector<Place> places;
         for (std::size_t f = 0; f < functions_.size(); ++f) {
             for (BlockId block = 0; block < functions_[f].blocks.size(); ++block) {
                 for (std::size_t n = 0; n < functions_[f].blocks[block].size(); ++n) {
-                    std::vector<Function> mutant = functions_;
-                    if (all.made >= kMost || !mutate(mutant[f], block, n)) continue;
-                    ++all.made;
-                    const LanesRun got = run(mutant);
-                    all.caught += !is_right(got);
-                    all.races += !got.mistake.empty();
+                    Function mutant = functions_[f];
+                    if (mutate(mutant, block, n)) places.push_back({f, n, block});
                 }
             }
+        }
+        Count all;
+        const std::size_t step = places.size() / kMost + 1;
+        for (std::size_t p = 0; p < places.size(); p += step) {
+            std::vector<Function> mutant = functions_;
+            mutate(mutant[places[p].function], places[p].block, places[p].instruction);
+            ++all.made;
+            const LanesRun got = run(mutant);
+            all.caught += !is_right(got);
+            all.races += !got.mistake.empty();
         }
         return all;
     }
 
-    static constexpr int kMost = 40;
+    static constexpr std::size_t kMost = kSanitized ? 8 : 40;
 
     Case case_;
     schedule::Plan plan_;
@@ -299,6 +363,9 @@ TEST_P(Mutants, ABarrierThatIsGoneIsARace) {
         return true;
     });
     EXPECT_GE(barriers.races, std::min(barriers.made, 1));
+    if (GetParam().needs_all_barriers) {
+        EXPECT_EQ(barriers.races, barriers.made);
+    }
     EXPECT_EQ(barriers.races, barriers.caught) << "none is missed that changes the result";
     RecordProperty("barriers", barriers.made);
     RecordProperty("needed", barriers.races);

@@ -10,6 +10,7 @@
 #include "quern/kernel.h"
 #include "quern/memory.h"
 #include "tests/cpu/vulkan_devices.h"
+#include "tests/script/script_helpers.h"
 
 namespace quern {
 namespace {
@@ -146,18 +147,48 @@ TEST_P(Copies, PedanticRowMajorCopiesOnTheDeviceAreNone) {
                             .on(device());
     const Tensor x = count_up(device()).reshape({2, 2}).permute({1, 0});
     EXPECT_EQ(flat(x).values(), (std::vector<double>{0, 4, 2, 6}));
+    // What is not the device's is not let through by the copy.
+    const Device before;
+    set_default_device(device().id());
+    float own[] = {0, 1, 2, 3};
+    const Tensor adopted = Tensor::adopt(own, {2, 2}, DType::Float32).permute({1, 0});
+    set_default_device(before.id());
+    EXPECT_EQ(refusal_of([&] { flat(adopted); }).substr(0, 5), "E0602");
+}
+
+TEST_P(Copies, PedanticARefusalDoesNotWaitForTheResult) {
+    script::RunOptions pedantic;
+    pedantic.pedantic = true;
+    EXPECT_EQ(script::error_of("pipeline p(x: tensor) -> tensor:\n"
+                               "    let unused = compute(x) {\n"
+                               "        @kernel elementwise\n"
+                               "        @device(\"" +
+                                   device().id() +
+                                   "\")\n"
+                                   "        for i in 0..len: out[i] = x[i] * 2.0\n"
+                                   "    }\n"
+                                   "    return x\n"
+                                   "let x = allocate(shape=[4], device=\"interpreter\")\n"
+                                   "let r = p(x)\n",
+                               {}, pedantic),
+              "E0602 at 2:26");
 }
 
 TEST_P(Copies, PedanticWorkOnSeveralDevicesAsksForThem) {
     const Tensor x = count_up(kHost);
-    const Kernel spread("compute(x) @device([\"interpreter\", \"" + device().id() +
-                            "\"]) @parallel(data) {\n@kernel custom\nfor i in 0..n: "
-                            "out[i] = x[i] * 2.0\n}",
-                        {.file = {}, .pedantic = true});
-    EXPECT_EQ(copied_by([&] {
-                  EXPECT_EQ(spread(x).values(), (std::vector<double>{0, 2, 4, 6}));
-              }),
-              32u);
+    const auto spread = [](const std::string& list) {
+        return Kernel("compute(x) @device([" + list +
+                          "]) @parallel(data) {\n@kernel custom\nfor i in 0..n: "
+                          "out[i] = x[i] * 2.0\n}",
+                      {.file = {}, .pedantic = true});
+    };
+    const std::string own = "\"" + device().id() + "\"";
+    const auto doubled = [&](const std::string& list) {
+        EXPECT_EQ(spread(list)(x).values(), (std::vector<double>{0, 2, 4, 6}));
+    };
+    // The operand, and the result where the first device is another.
+    EXPECT_EQ(copied_by([&] { doubled("\"interpreter\", " + own); }), 32u);
+    EXPECT_EQ(copied_by([&] { doubled(own + ", \"interpreter\""); }), 16u);
     // The operand, and a part of the result there and back.
     const Kernel sum("compute(x) @device([\"interpreter\", \"" + device().id() +
                          "\"]) @parallel(data) {\n@kernel reduce(+)\nfor i in 0..n: "
