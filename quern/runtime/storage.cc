@@ -45,6 +45,11 @@ bool fills_with_nan() {
     return value;
 }
 
+[[noreturn]] void raise_no_room(std::size_t bytes) {
+    const Pool::Counters pool = host_pool().counters();
+    raise_out_of_memory("tensor", bytes, Room{pool.held - pool.live, pool.largest});
+}
+
 }  // namespace
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
@@ -54,11 +59,17 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
     void* owned = nullptr;
     if (static_cast<std::uint64_t>(bytes) < kAddressable && bytes <= SIZE_MAX - kAlignment) {
         const std::size_t padded = bytes + kAlignment;
-        owned = fill == Fill::Zero ? std::calloc(padded, 1) : std::malloc(padded);
+        const auto take = [&] {
+            return fill == Fill::Zero ? std::calloc(padded, 1) : std::malloc(padded);
+        };
+        owned = take();
+        if (owned == nullptr) {
+            // What the pool keeps for later may be what is missing.
+            host_pool().trim();
+            owned = take();
+        }
     }
-    if (owned == nullptr) {
-        raise_out_of_memory("tensor", bytes);
-    }
+    if (owned == nullptr) raise_no_room(bytes);
     std::unique_ptr<void, void (*)(void*)> block(owned, std::free);
     std::size_t space = bytes + kAlignment;
     void* data = owned;
@@ -73,7 +84,7 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     const auto give_back = [](Pool::Block* block) { host_pool().free(block); };
     std::unique_ptr<Pool::Block, decltype(give_back)> block(
         bytes < kAddressable ? host_pool().allocate(bytes) : nullptr, give_back);
-    if (!block) raise_out_of_memory("tensor", bytes);
+    if (!block) raise_no_room(bytes);
     std::shared_ptr<Storage> storage(new Storage(block->data()));
     permit(block->data(), bytes);
     if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);

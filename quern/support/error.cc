@@ -18,7 +18,8 @@ std::string_view short_path(std::string_view path) {
 
 }  // namespace
 
-void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes) {
+void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes,
+                         std::optional<Room> room) {
     // Short enough to be held without an allocation.
     std::string message = "out of memory";
 #if QUERN_EXCEPTIONS
@@ -29,6 +30,10 @@ void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes
         whole += "] expected room";
         if (bytes) whole += " for " + std::to_string(*bytes) + " bytes";
         whole += ", got none from the system";
+        if (room) {
+            whole += "; " + std::to_string(room->free) + " bytes are free, " +
+                     std::to_string(room->largest) + " in one block";
+        }
         message = std::move(whole);
 #if QUERN_EXCEPTIONS
     } catch (const std::bad_alloc&) {

@@ -10,10 +10,17 @@
 
 namespace quern {
 
-/// Raises OutOfMemory: "[op] expected room for 4096 bytes, got none from the system". Needs no
-/// memory itself.
+/// What a pool has where that is not enough, in bytes.
+struct Room {
+    std::uint64_t free = 0;
+    std::uint64_t largest = 0;
+};
+
+/// Raises OutOfMemory: "[op] expected room for 4096 bytes, got none from the system; 512 bytes are
+/// free, 256 in one block". Needs no memory itself.
 [[noreturn]] void raise_out_of_memory(std::string_view op,
-                                      std::optional<std::uint64_t> bytes = std::nullopt);
+                                      std::optional<std::uint64_t> bytes = std::nullopt,
+                                      std::optional<Room> room = std::nullopt);
 
 /// Calls `body` at a boundary of the library: an allocation that fails inside, or a size that no
 /// container can have, leaves as OutOfMemory. `bytes` is how much was asked for, where one

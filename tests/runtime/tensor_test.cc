@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "quern/memory.h"
+
 #ifdef __linux__
 #include <sys/resource.h>
 #endif
@@ -92,6 +94,29 @@ TEST(Tensors, SayHowMuchMemoryIsMissing) {
     EXPECT_THROWS(OutOfMemory,
                   "[tensor] expected room for 4611686018427387904 bytes, got none from the system",
                   Tensor({std::int64_t{1} << 59}, DType::Float64));
+    // What the pool has: two blocks of 1 MiB that touch neither each other nor the rest.
+    trim_memory();
+    std::vector<Tensor> all;
+    for (int i = 0; i < 31; ++i) all.push_back(Tensor({1 << 18}));
+    all[3] = all[10] = Tensor();
+    try {
+        Tensor({std::int64_t{1} << 59});
+        FAIL() << "there is room";
+    } catch (const OutOfMemory& error) {
+        const std::string said = error.what();
+        const std::string behind = "got none from the system; ";
+        const std::size_t at = said.find(behind);
+        ASSERT_NE(at, std::string::npos) << said;
+        unsigned long long free = 0, largest = 0;
+        const char* const numbers = said.c_str() + at + behind.size();
+        ASSERT_EQ(std::sscanf(numbers, "%llu bytes are free, %llu in one block", &free, &largest),
+                  2)
+            << said;
+        EXPECT_GE(free, 2u << 20);
+        EXPECT_GE(largest, 1u << 20);
+        EXPECT_LE(largest, free);
+        EXPECT_EQ(free, memory_counters().held - memory_counters().live);
+    }
 }
 
 #ifdef __linux__
