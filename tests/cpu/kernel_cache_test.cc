@@ -47,6 +47,50 @@ TEST_F(KernelCache, GivesCodeThatComputesTheSame) {
     }
 }
 
+/// What a launch on row-major operands of those shapes runs.
+class Launched {
+public:
+    explicit Launched(std::string text) : text_(std::move(text)) {
+        lang::Diagnostics diagnostics(text_);
+        source_ = lang::parse(text_, {}, diagnostics);
+        diagnostics.raise();
+        while (source_->nodes[std::size_t(compute_)].kind != lang::Kind::Compute) ++compute_;
+    }
+
+    std::shared_ptr<const CompiledKernel> code(const Shape& shape) const {
+        const std::vector<frontend::OperandInfo> infos = {{DType::Float32, shape}};
+        const auto prepared = frontend::prepare(*source_, compute_, infos, {}, {});
+        const auto shapes = frontend::bound_shapes(*source_, *prepared, infos);
+        const auto binding = frontend::bind_or_raise(*source_, *prepared, shapes);
+        const ir::Facts facts =
+            frontend::row_major_facts(*prepared, infos, shapes, binding, frontend::kResult);
+        return prepared->compiled->find(prepared->lowered.kernel, facts, Numerics::Strict);
+    }
+
+private:
+    std::string text_;
+    std::shared_ptr<const lang::Source> source_;
+    lang::NodeId compute_ = 0;
+};
+
+TEST_F(KernelCache, Check112_ASecondLaunchAndOtherExtentsCompileNothing) {
+    const Launched softmax(kSoftmax);
+    const auto first = softmax.code({5, 37});
+    EXPECT_TRUE(softmax.code({5, 37}) == first);
+    for (const Shape& other : {Shape{5, 39}, {7, 37}, {3, 101}, {6, 64}, {5, 5000}, {1, 1}}) {
+        EXPECT_TRUE(softmax.code(other) == first) << to_string(other);
+    }
+    // Named dims are specialised by what divides them: code for whole vectors is of no use to
+    // others.
+    const Launched negated("compute(x) { @kernel elementwise\n for i in 0..len: out[i] = -x[i] }");
+    const auto whole = negated.code({64});
+    const auto ragged = negated.code({63});
+    EXPECT_FALSE(ragged == whole);
+    EXPECT_TRUE(negated.code({61}) == ragged);
+    EXPECT_TRUE(negated.code({48}) == ragged) << "of less";
+    EXPECT_TRUE(negated.code({64}) == whole);
+}
+
 TEST_F(KernelCache, CompilesAgainWhatIsOfNoUse) {
     const TestFolder folder;
     const DiskCache cache(folder / "cache", 1 << 24);

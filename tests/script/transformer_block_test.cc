@@ -143,21 +143,35 @@ protected:
     ~TransformerBlock() override { std::filesystem::remove_all(folder_); }
 
     /// Runs the block with weights that have been through a file.
-    Results run_block(const Tensor& x, const TensorSet& set, std::int64_t heads, double eps) {
+    Results run_block(const Tensor& x, const TensorSet& set, std::int64_t heads, double eps,
+                      const RunOptions& options = {}) {
         const std::string path = (folder_ / "model.safetensors").string();
         save_safetensors(path, set);
-        return run_text(text_, {{"x", x},
-                                {"layer", std::int64_t{3}},
-                                {"model", set_of(load_safetensors(path))},
-                                {"num_heads", heads},
-                                {"eps", eps}});
+        return run_text(text_,
+                        {{"x", x},
+                         {"layer", std::int64_t{3}},
+                         {"model", set_of(load_safetensors(path))},
+                         {"num_heads", heads},
+                         {"eps", eps}},
+                        options);
     }
 
+    /// On every device that has the host's memory.
     void compare(const Sizes& s) {
+        for (const DeviceInfo& info : devices()) {
+            if (info.type == "vulkan") continue;
+            SCOPED_TRACE(info.id);
+            compare(s, Device(info.id));
+        }
+    }
+
+    void compare(const Sizes& s, const Device& device) {
         const Tensor x =
             noise({std::int64_t(s.batch), std::int64_t(s.seq), std::int64_t(s.hidden)}, 100, 1);
         const TensorSet set = weights(s);
-        const Results results = run_block(x, set, std::int64_t(s.heads), 1e-5);
+        RunOptions options;
+        options.device = device;
+        const Results results = run_block(x, set, std::int64_t(s.heads), 1e-5, options);
         const Tensor& result = tensor_in(results, "transformer_block");
         ASSERT_EQ(result.shape(), x.shape());
         ASSERT_EQ(result.dtype(), DType::Float32);
