@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "quern/lir/lanes.h"
+
 namespace quern::lir {
 namespace {
 
@@ -20,9 +22,8 @@ std::optional<DType> shown_by(const Function& function, const Inst& inst) {
 }
 
 Hazards::Hazards(const Function& function)
-    : f_(function), written_(function.buffers.size(), false) {
+    : f_(function), lanes_(lanes_of(function)), written_(function.buffers.size(), false) {
     for (const Inst& i : f_.insts) {
-        lanes_ = std::max(lanes_, i.type.lanes);
         if (is_store(i.op)) written_[i.buffer] = true;
     }
 }

@@ -66,8 +66,8 @@ private:
     bool follow(const State& next);
 
     const Function& f_;
+    std::uint32_t lanes_;
     std::vector<bool> written_;
-    std::uint16_t lanes_ = 1;
     State now_;
 };
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "quern/interpret/operations.h"
 #include "quern/support/check.h"
 #include "quern/support/convert.h"
 
@@ -32,8 +33,7 @@ std::int64_t signed_of(std::uint64_t bits, DType dtype) {
     return std::int64_t(bits << above) >> above;
 }
 
-/// Gives `of` a float, a double, or an integer of 64 bits with the dtype's sign, and the result the
-/// dtype's bits.
+/// Gives `work` doubles or floats, and the bits of what it makes in the dtype.
 template <class Work, class... Bits>
 std::uint64_t on_floats(DType dtype, const Work& work, Bits... bits) {
     if (dtype == DType::Float64) {
@@ -54,9 +54,9 @@ T of_floats(Op op, T a, T b) {
         case Op::Div:
             return a / b;
         case Op::Min:
-            return a != a || a < b ? a : b;
+            return interpret::min_of(a, b);
         case Op::Max:
-            return a != a || b < a ? a : b;
+            return interpret::max_of(a, b);
         case Op::Scale:
             return std::ldexp(a, int(b));
         default:
@@ -88,15 +88,18 @@ std::uint64_t of_bits(Op op, std::uint64_t a, std::uint64_t b) {
     }
 }
 
+std::int64_t quotient(std::int64_t a, std::int64_t b) { return interpret::divide(a, b); }
+std::uint64_t quotient(std::uint64_t a, std::uint64_t b) { return a / b; }
+std::int64_t rest(std::int64_t a, std::int64_t b) { return interpret::remainder(a, b); }
+std::uint64_t rest(std::uint64_t a, std::uint64_t b) { return a % b; }
+
 template <class T>
 std::uint64_t of_integers(Op op, T a, T b) {
-    // The least number by -1 wraps.
-    const bool is_negation = b == T(-1) && T(-1) < T(0);
     switch (op) {
         case Op::Div:
-            return b == 0 ? 0 : is_negation ? 0 - std::uint64_t(a) : std::uint64_t(a / b);
+            return b == 0 ? 0 : std::uint64_t(quotient(a, b));
         case Op::Rem:
-            return b == 0 || is_negation ? 0 : std::uint64_t(a % b);
+            return b == 0 ? 0 : std::uint64_t(rest(a, b));
         case Op::Min:
             return std::uint64_t(a < b ? a : b);
         case Op::Max:
