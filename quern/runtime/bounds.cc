@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/storage.h"
@@ -16,7 +17,6 @@
 namespace quern {
 namespace {
 
-#if defined(__x86_64__)
 /// The least time of some calls, in seconds.
 double best_time(const std::function<void()>& call) {
     double best = 1e30, total = 0;
@@ -31,20 +31,45 @@ double best_time(const std::function<void()>& call) {
     return best;
 }
 
-__attribute__((target("avx2"))) void copy_loop(const float* from, float* to, std::int64_t count) {
-    for (std::int64_t i = 0; i + 8 <= count; i += 8) {
-        _mm256_storeu_ps(to + i, _mm256_loadu_ps(from + i));
-    }
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) void copy_avx512(const float* src, float* dst,
+                                                    std::int64_t count) {
+    std::int64_t i = 0;
+    for (; i + 16 <= count; i += 16) _mm512_storeu_ps(dst + i, _mm512_loadu_ps(src + i));
+    for (; i < count; ++i) dst[i] = src[i];
 }
 
-__attribute__((target("avx2"))) float read_loop(const float* from, std::int64_t count) {
-    __m256 sums[8] = {};
-    for (std::int64_t i = 0; i + 64 <= count; i += 64) {
+__attribute__((target("avx2"))) void copy_avx2(const float* src, float* dst, std::int64_t count) {
+    std::int64_t i = 0;
+    for (; i + 8 <= count; i += 8) _mm256_storeu_ps(dst + i, _mm256_loadu_ps(src + i));
+    for (; i < count; ++i) dst[i] = src[i];
+}
+
+__attribute__((target("avx512f"))) float read_avx512(const float* src, std::int64_t count) {
+    __m512 sums[8] = {};
+    std::int64_t i = 0;
+    for (; i + 128 <= count; i += 128) {
         for (int k = 0; k < 8; ++k) {
-            sums[k] = _mm256_add_ps(sums[k], _mm256_loadu_ps(from + i + k * 8));
+            sums[k] = _mm512_add_ps(sums[k], _mm512_loadu_ps(src + i + k * 16));
         }
     }
-    float all[8], total = 0;
+    float all[16], total = std::accumulate(src + i, src + count, 0.0f);
+    for (const __m512& sum : sums) {
+        _mm512_storeu_ps(all, sum);
+        for (const float x : all) total += x;
+    }
+    return total;
+}
+
+__attribute__((target("avx2"))) float read_avx2(const float* src, std::int64_t count) {
+    __m256 sums[8] = {};
+    std::int64_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+        for (int k = 0; k < 8; ++k) {
+            sums[k] = _mm256_add_ps(sums[k], _mm256_loadu_ps(src + i + k * 8));
+        }
+    }
+    float all[8], total = std::accumulate(src + i, src + count, 0.0f);
     for (const __m256& sum : sums) {
         _mm256_storeu_ps(all, sum);
         for (const float x : all) total += x;
@@ -85,17 +110,55 @@ __attribute__((target("avx2,fma"))) float peak_avx2(std::int64_t rounds) {
     return total;
 }
 
-volatile float sink;
 #endif
+
+thread_local volatile float sink;
+
+void copy_loop(const float* src, float* dst, std::int64_t count) {
+#if defined(__x86_64__)
+    if (cpu::has(cpu::Simd::Avx512)) return copy_avx512(src, dst, count);
+    if (cpu::has(cpu::Simd::Avx2)) return copy_avx2(src, dst, count);
+#endif
+    std::copy_n(src, count, dst);
+}
+
+float read_loop(const float* src, std::int64_t count) {
+#if defined(__x86_64__)
+    if (cpu::has(cpu::Simd::Avx512)) return read_avx512(src, count);
+    if (cpu::has(cpu::Simd::Avx2)) return read_avx2(src, count);
+#endif
+    return std::accumulate(src, src + count, 0.0f);
+}
+
+/// What a thread takes at a time, in numbers: a few pages.
+constexpr std::int64_t kPiece = 1 << 14;
+
+/// Calls `body(begin, count)` for every piece.
+template <class Body>
+void for_pieces(std::int64_t count, int threads, const Body& body) {
+    parallel_for((count + kPiece - 1) / kPiece, threads, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t first = begin * kPiece;
+        body(first, std::min(count, end * kPiece) - first);
+    });
+}
 
 }  // namespace
 
+void plain_copy(const float* src, float* dst, std::int64_t count, int threads) {
+    for_pieces(count, threads, [&](std::int64_t begin, std::int64_t length) {
+        copy_loop(src + begin, dst + begin, length);
+    });
+}
+
+void plain_read(const float* src, std::int64_t count, int threads) {
+    for_pieces(count, threads, [&](std::int64_t begin, std::int64_t length) {
+        sink = read_loop(src + begin, length);
+    });
+}
+
 Bounds measure_bounds(int threads) {
     Bounds bounds;
-    static_cast<void>(threads);
-#if defined(__x86_64__)
-    if (!cpu::has(cpu::Simd::Avx2)) return bounds;
-    constexpr std::int64_t kCount = 1 << 24, kPiece = 1024;
+    constexpr std::int64_t kCount = 1 << 24;
     // As tensors lie: in large pages where there are any, which are faster to go through.
     const auto filled = [](float value) {
         auto storage = Storage::allocate(kCount * sizeof(float), Storage::Fill::None);
@@ -105,15 +168,10 @@ Bounds measure_bounds(int threads) {
     const auto from_storage = filled(1), to_storage = filled(2);
     const auto* const from = reinterpret_cast<const float*>(from_storage->data());
     auto* const to = reinterpret_cast<float*>(to_storage->data());
-    const auto shared = [&](auto body) {
-        return best_time([&] { parallel_for(kCount / kPiece, threads, body); });
-    };
-    bounds.copy = 2.0 * 4 * kCount / shared([&](std::int64_t begin, std::int64_t end) {
-                      copy_loop(from + begin * kPiece, to + begin * kPiece, (end - begin) * kPiece);
-                  });
-    bounds.read = 4.0 * kCount / shared([&](std::int64_t begin, std::int64_t end) {
-                      sink = read_loop(from + begin * kPiece, (end - begin) * kPiece);
-                  });
+    bounds.copy = 2.0 * 4 * kCount / best_time([&] { plain_copy(from, to, kCount, threads); });
+    bounds.read = 4.0 * kCount / best_time([&] { plain_read(from, kCount, threads); });
+#if defined(__x86_64__)
+    if (!cpu::has(cpu::Simd::Avx2)) return bounds;
     constexpr std::int64_t kRounds = 1 << 21;
     const bool is_wide = cpu::has(cpu::Simd::Avx512);
     const double seconds = best_time([&] {
