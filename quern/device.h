@@ -56,8 +56,4 @@ void synchronize(const Device& device);
 /// Sets the default device of the process. Throws DeviceError if there is no such device.
 void set_default_device(std::string_view id);
 
-/// Lets the interpreter use `threads` threads; 0 is one for each core. Throws ValueError if
-/// negative.
-void set_interpreter_threads(int threads);
-
 }  // namespace quern

@@ -28,6 +28,7 @@
 #include "quern/ir/verify.h"
 #include "quern/kernel.h"
 #include "quern/lang/parse.h"
+#include "quern/threads.h"
 #include "tests/cpu/lanes_run.h"
 #include "tests/cpu/passes.h"
 #include "tests/cpu/random_tiling.h"
@@ -87,14 +88,14 @@ std::string check_values(const quern::generator::RandomKernel& kernel, const Ten
 
 std::string check_result(const quern::generator::RandomKernel& kernel) {
     const quern::Kernel compiled(kernel.text);
-    quern::set_interpreter_threads(1);
+    quern::set_num_threads(1);
     const Tensor result = compiled.run(kernel.operands);
     if (result.shape() != kernel.shape) {
         return "expected shape " + quern::to_string(kernel.shape) + ", got " +
                quern::to_string(result.shape());
     }
     if (std::string wrong = check_values(kernel, result); !wrong.empty()) return wrong;
-    quern::set_interpreter_threads(3);
+    quern::set_num_threads(3);
     if (!same_bits(result, compiled.run(kernel.operands))) return "three threads give other bits";
     std::vector<Tensor> rows;
     for (const Tensor& t : kernel.operands) rows.push_back(t.clone());

@@ -20,6 +20,7 @@
 #include "quern/runtime/kernel_cache.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
+#include "quern/threads.h"
 
 namespace quern::frontend {
 
@@ -258,7 +259,7 @@ std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
     auto code = launch.prepared->compiled->find(
         kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics);
     ReadyLaunch ready = code->ready(launch.binding.dims, launch.scalars, launch.views,
-                                    launch.output, interpreter_threads());
+                                    launch.output, num_threads());
     return {std::move(code), std::move(ready)};
 }
 
@@ -381,7 +382,7 @@ void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& re
     output.data = result.data();
     const auto failure =
         launch.prepared->program.run(launch.binding.dims, launch.scalars, launch.views, output,
-                                     {.threads = interpreter_threads(), .progress = progress});
+                                     {.threads = num_threads(), .progress = progress});
     if (!failure) return;
     lang::Diagnostics diagnostics(source);
     std::string message = failure->message;

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "quern/frontend/fused.h"
-#include "quern/runtime/device_options.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
+#include "quern/threads.h"
 
 namespace quern::frontend {
 namespace {
@@ -70,7 +70,7 @@ Records& records() {
 LaunchKey::LaunchKey(const lang::Source& source, lang::NodeId compute, const Device& device,
                      bool pedantic, Numerics numerics) {
     add(source.serial);
-    add(std::uint64_t(compute) << 32 | std::uint64_t(interpreter_threads()));
+    add(std::uint64_t(compute) << 32 | std::uint64_t(num_threads()));
     add(std::uint64_t(numerics) << 1 | std::uint64_t(pedantic));
     add(device.id());
 }

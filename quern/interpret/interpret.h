@@ -45,7 +45,7 @@ struct Failure {
 };
 
 struct Options {
-    /// 0 is one for each core.
+    /// 0 is num_threads().
     int threads = 0;
 
     /// Called with the share of the work done, on the thread that calls `run`, at most ten times a

@@ -61,7 +61,7 @@ public:
           caller_(std::this_thread::get_id()) {}
 
     std::optional<Failure> run(int threads) {
-        threads_ = threads > 0 ? threads : hardware_threads();
+        threads_ = threads > 0 ? threads : num_threads();
         Machine machine(code_, *this, options_.local_limit);
         adopt_output(machine);
         const bool succeeded = machine.run();

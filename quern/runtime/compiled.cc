@@ -105,7 +105,7 @@ public:
           scalars_(scalars),
           operands_(operands),
           output_(output),
-          threads_(threads == 0 ? hardware_threads() : threads) {
+          threads_(threads == 0 ? num_threads() : threads) {
         for (const interpret::View& view : operands) shapes_.push_back(view.shape);
         environment_.dims = dims;
         environment_.shapes = shapes_;

@@ -59,7 +59,7 @@ struct ReadyLaunch {
 /// For `threads`: those of a device that has many.
 inline constexpr int kManyThreads = -1;
 
-/// Works out a launch of an image's code on up to `threads` threads (0: one for each core): all but
+/// Works out a launch of an image's code on up to `threads` threads (0: num_threads()): all but
 /// the addresses of its functions. `scalars` are of the dtypes given; addresses in the views do not
 /// matter.
 ReadyLaunch ready_launch(const KernelImage& image, std::span<const DType> dtypes,

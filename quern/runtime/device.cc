@@ -32,8 +32,6 @@ Default& default_device() {
     return instance;
 }
 
-std::atomic<int> chosen_threads{0};
-
 /// Of "cpu:0" and so on, which share the processor's cores and memory.
 constexpr std::size_t kLogicalCpus = 64;
 
@@ -177,19 +175,6 @@ void set_default_device(std::string_view id) {
     Default& state = default_device();
     const Lock lock(state.mutex);
     state.id = std::move(resolved);
-}
-
-void set_interpreter_threads(int threads) {
-    if (threads < 0) {
-        raise(ValueError("[set_interpreter_threads] expected threads >= 0, got " +
-                         std::to_string(threads)));
-    }
-    chosen_threads.store(threads);
-}
-
-int interpreter_threads() noexcept {
-    const int threads = chosen_threads.load();
-    return threads > 0 ? threads : hardware_threads();
 }
 
 }  // namespace quern

@@ -18,8 +18,4 @@ bool share_memory(std::string_view a, std::string_view b) noexcept;
 /// The number of a device "vulkan:N"; none if the id is another's.
 std::optional<std::size_t> vulkan_number(std::string_view id) noexcept;
 
-/// The number of threads that the interpreter may use, at least 1: what `set_interpreter_threads`
-/// set, else one for each hardware thread. Thread-safe.
-int interpreter_threads() noexcept;
-
 }  // namespace quern

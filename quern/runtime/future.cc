@@ -81,8 +81,8 @@ void run_later(std::function<void()> work, std::shared_ptr<Completion> done) {
 
 namespace {
 
-/// Threads that take work in the order in which it comes. As many work at a time as the machine
-/// has, those that wait for a future not counted, so that work may wait for work. Never destroyed:
+/// Threads that take work in the order in which it comes. As many work at a time as num_threads()
+/// says, those that wait for a future not counted, so that work may wait for work. Never destroyed:
 /// a program that ends waits for what it began, and the threads sleep on.
 class Executor {
 public:
@@ -134,7 +134,7 @@ private:
     /// Needs the mutex. Starts a thread if so much work needs one more. A system that refuses it
     /// leaves the work to those there are: false if there is none that could do it.
     bool has_thread_for(std::size_t queued) {
-        if (queued <= std::size_t(idle_) || threads_ - waiting_ >= kMostAtWork) return true;
+        if (queued <= std::size_t(idle_) || threads_ - waiting_ >= most_at_work()) return true;
 #if QUERN_EXCEPTIONS
         try {
             std::thread([this] { work(); }).detach();
@@ -152,7 +152,7 @@ private:
     void work() {
         is_worker() = true;
         std::unique_lock lock(mutex_);
-        while (threads_ - waiting_ <= kMostAtWork) {
+        while (threads_ - waiting_ <= most_at_work()) {
             ++idle_;
             work_waits_.wait(lock, [this] { return !queue_.empty(); });
             --idle_;
@@ -177,7 +177,8 @@ private:
         all_done_.wait(lock, [&] { return unfinished_ <= own; });
     }
 
-    const int kMostAtWork = std::max(2, hardware_threads());
+    /// Two at least: a launch is prepared while another computes.
+    static int most_at_work() noexcept { return std::max(2, num_threads()); }
 
     std::mutex mutex_;
     std::condition_variable work_waits_;

@@ -1,11 +1,14 @@
 #include "quern/support/threads.h"
 
 #include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
 
 #include "quern/support/check.h"
 
 #ifndef QUERN_NO_THREADS
-#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <system_error>
@@ -15,7 +18,28 @@
 
 namespace quern {
 
+namespace {
+
+std::atomic<int> chosen_threads{0};
+
+}  // namespace
+
+void set_num_threads(int threads) {
+    if (threads < 0) {
+        raise(
+            ValueError("[set_num_threads] expected threads >= 0, got " + std::to_string(threads)));
+    }
+    chosen_threads.store(threads);
+}
+
+int num_threads() noexcept {
+    const int threads = chosen_threads.load();
+    return threads > 0 ? threads : hardware_threads();
+}
+
 #ifdef QUERN_NO_THREADS
+
+void set_thread_pool(ThreadPool*) noexcept {}
 
 int hardware_threads() noexcept { return 1; }
 
@@ -29,27 +53,35 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-/// Ranges per thread: enough that threads whose ranges are cheap take over from the others.
-constexpr std::int64_t kChunksPerThread = 8;
+/// Leaves the core's other thread, and the bus, alone for a moment.
+void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+/// A range is what is left over this many times the threads.
+constexpr std::int64_t kRangesPerThread = 4;
 
 thread_local bool inside_body = false;
+
+std::atomic<ThreadPool*> chosen_pool{nullptr};
 
 /// One call of parallel_for. Lives on the caller's stack.
 class Job {
 public:
     Job(std::int64_t count, int threads, detail::ChunkBody body)
-        : helpers_wanted(threads - 1),
-          body_(body),
-          count_(count),
-          chunk_(std::max<std::int64_t>(1, count / (threads * kChunksPerThread))) {}
+        : helpers_wanted(threads - 1), body_(body), count_(count), threads_(threads) {}
 
     /// Works on ranges until there are none left.
     void work() {
         inside_body = true;
         while (!stopped_.load(std::memory_order_relaxed)) {
-            const std::int64_t begin = next_.fetch_add(chunk_, std::memory_order_relaxed);
-            if (begin >= count_) break;
-            if (!call(begin, std::min(count_, begin + chunk_))) stopped_.store(true);
+            const auto [begin, end] = take();
+            if (begin == end) break;
+            if (!call(begin, end)) stopped_.store(true);
         }
         inside_body = false;
     }
@@ -62,12 +94,23 @@ public:
         return !stopped_.load();
     }
 
-    /// Guarded by the pool's mutex.
+    /// Written under the pool's mutex.
     int helpers_wanted;
-    int helpers_at_work = 0;
-    std::condition_variable done;
+    std::atomic<int> helpers_at_work{0};
 
 private:
+    /// The next range, empty when there is none. Ranges get smaller, so that threads end at about
+    /// the same time whatever each costs.
+    std::pair<std::int64_t, std::int64_t> take() {
+        std::int64_t begin = next_.load(std::memory_order_relaxed), end = begin;
+        do {
+            const std::int64_t part = (count_ - begin) / (threads_ * kRangesPerThread);
+            end = std::min(count_, begin + std::max<std::int64_t>(1, part));
+        } while (begin < count_ &&
+                 !next_.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+        return {begin, std::max(begin, end)};
+    }
+
     bool call(std::int64_t begin, std::int64_t end) {
 #if QUERN_EXCEPTIONS
         try {
@@ -83,7 +126,7 @@ private:
 
     detail::ChunkBody body_;
     std::int64_t count_;
-    std::int64_t chunk_;
+    std::int64_t threads_;
     std::atomic<std::int64_t> next_{0};
     std::atomic<bool> stopped_{false};
 #if QUERN_EXCEPTIONS
@@ -91,6 +134,25 @@ private:
     std::exception_ptr thrown_;
 #endif
 };
+
+/// Looks for `happened` for as long as waking a thread that sleeps takes, about: kernels follow
+/// each other at shorter times, and a system that wakes a thread for each would be most of them.
+/// False if it did not happen.
+template <class Condition>
+bool spin_until(const Condition& happened) {
+    constexpr auto kLongest = std::chrono::microseconds(100);
+    // Between looks at the clock; the core is left to others there.
+    constexpr int kLooks = 64;
+    const auto end = std::chrono::steady_clock::now() + kLongest;
+    do {
+        for (int i = 0; i < kLooks; ++i) {
+            if (happened()) return true;
+            pause();
+        }
+        std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < end);
+    return happened();
+}
 
 /// Threads that wait for jobs. They are never joined: the pool outlives every static object, and
 /// a process that forked or exits from a helper has nothing to wait for.
@@ -109,12 +171,19 @@ public:
             // as leak checkers do.
             helper_begins_.wait(lock, [this] { return begun_ == helpers_; });
             jobs_.push_back(&job);
+            ++posted_;
         }
-        work_waits_.notify_all();
+        if (sleeping_.load() > 0) work_waits_.notify_all();
         job.work();
+        {
+            const std::lock_guard lock(mutex_);
+            std::erase(jobs_, &job);
+        }
+        // From here on no helper takes the job up.
+        const auto is_left = [&job] { return job.helpers_at_work.load() == 0; };
+        if (spin_until(is_left)) return;
         std::unique_lock lock(mutex_);
-        std::erase(jobs_, &job);
-        job.done.wait(lock, [&job] { return job.helpers_at_work == 0; });
+        job_is_left_.wait(lock, is_left);
     }
 
 private:
@@ -139,14 +208,28 @@ private:
         ++begun_;
         helper_begins_.notify_all();
         for (;;) {
-            Job* job = nullptr;
-            work_waits_.wait(lock, [&] { return (job = claim()) != nullptr; });
-            ++job->helpers_at_work;
-            lock.unlock();
-            job->work();
-            lock.lock();
-            // Under the mutex: the job is gone as soon as its caller sees zero.
-            if (--job->helpers_at_work == 0) job->done.notify_one();
+            if (Job* const job = claim()) {
+                ++job->helpers_at_work;
+                lock.unlock();
+                job->work();
+                lock.lock();
+                // The job is gone as soon as its caller sees zero.
+                if (--job->helpers_at_work == 0) job_is_left_.notify_all();
+                continue;
+            }
+            // One that came too late for a job looks out for the next all the same.
+            const unsigned seen = posted_.load();
+            const auto is_posted = [&] { return posted_.load() != seen; };
+            // More threads than cores would take them from those at work.
+            if (helpers_ < hardware_threads()) {
+                lock.unlock();
+                const bool has_happened = spin_until(is_posted);
+                lock.lock();
+                if (has_happened) continue;
+            }
+            ++sleeping_;
+            work_waits_.wait(lock, is_posted);
+            --sleeping_;
         }
     }
 
@@ -163,7 +246,12 @@ private:
     std::mutex mutex_;
     std::condition_variable work_waits_;
     std::condition_variable helper_begins_;
+    std::condition_variable job_is_left_;
     std::vector<Job*> jobs_;
+
+    /// Jobs posted so far: what a helper that does not sleep yet looks at.
+    std::atomic<unsigned> posted_{0};
+    std::atomic<int> sleeping_{0};
     int helpers_ = 0;
     int begun_ = 0;
 };
@@ -176,13 +264,22 @@ int hardware_threads() noexcept {
     return count;
 }
 
+void set_thread_pool(ThreadPool* pool) noexcept { chosen_pool.store(pool); }
+
 bool detail::run_chunks(std::int64_t count, int threads, ChunkBody body) {
     if (count <= 0) return true;
-    if (threads <= 0) threads = hardware_threads();
+    if (threads <= 0) threads = num_threads();
     threads = static_cast<int>(std::min<std::int64_t>({threads, count, kMaxThreads}));
     if (threads == 1 || inside_body) return body.call(body.callable, 0, count);
     Job job(count, threads, body);
-    Pool::instance().run(job, threads);
+    if (ThreadPool* const pool = chosen_pool.load()) {
+        pool->run(
+            threads, [](void* context, int) { static_cast<Job*>(context)->work(); }, &job);
+        // What a pool left undone.
+        job.work();
+    } else {
+        Pool::instance().run(job, threads);
+    }
     return job.finish();
 }
 

@@ -7,9 +7,11 @@
 #include <limits>
 #include <thread>
 
+#include "quern/async.h"
 #include "quern/device.h"
 #include "quern/numerics.h"
 #include "quern/static_kernel.h"
+#include "quern/threads.h"
 #include "tests/conformance/operands.h"
 #include "tests/script/script_helpers.h"
 
@@ -24,7 +26,8 @@ protected:
     }
     void TearDown() override {
         set_default_numerics(before_);
-        set_interpreter_threads(0);
+        set_num_threads(0);
+        set_thread_pool(nullptr);
     }
 
 private:
@@ -57,11 +60,39 @@ TEST_F(Modes, ReproducibleIsTheInterpretersBitsForAnyNumberOfThreads) {
         }
         const Tensor expected = kernel.on(Device("interpreter")).run(operands, arguments);
         for (const int threads : {1, 2, 3}) {
-            set_interpreter_threads(threads);
+            set_num_threads(threads);
             const Tensor got =
                 kernel.on(Device("cpu")).with(Numerics::Reproducible).run(operands, arguments);
             EXPECT_TRUE(same_bits(got, expected)) << number << " on " << threads << " threads";
         }
+    }
+}
+
+/// The program's threads: one task after the other on one of them.
+class OneThread : public ThreadPool {
+public:
+    void run(int count, void (*task)(void* context, int i), void* context) noexcept override {
+        ++calls;
+        std::thread([=] {
+            for (int i = 0; i < count; ++i) task(context, i);
+        }).join();
+    }
+    std::atomic<int> calls{0};
+};
+
+TEST_F(Modes, KernelsRunOnThreadsOfTheProgram) {
+    const Kernel kernel(kSquares);
+    const Tensor x = long_rows();
+    set_num_threads(3);
+    for (const char* device : {"interpreter", "cpu"}) {
+        const Kernel there = kernel.on(Device(device)).with(Numerics::Reproducible);
+        set_thread_pool(nullptr);
+        const Tensor expected = there(x);
+        OneThread pool;
+        set_thread_pool(&pool);
+        EXPECT_TRUE(same_bits(there(x), expected)) << device;
+        EXPECT_TRUE(same_bits(there.async()(x).get(), expected)) << device;
+        EXPECT_EQ(pool.calls, 2) << device;
     }
 }
 

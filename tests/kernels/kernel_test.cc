@@ -1,5 +1,6 @@
 #include "quern/kernel.h"
 
+#include "quern/threads.h"
 #include "tests/tensor_test.h"
 
 namespace quern {
@@ -149,7 +150,7 @@ TEST(Check88, TheSameInputGivesTheSameBits) {
     const Tensor x = random_tensor({40, 301}, DType::Float32, 1);
     const std::vector<double> first = sum(x).values();
     for (const int threads : {1, 2, 5, 0}) {
-        set_interpreter_threads(threads);
+        set_num_threads(threads);
         EXPECT_EQ(sum(x).values(), first) << threads;
     }
 }

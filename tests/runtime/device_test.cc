@@ -104,16 +104,5 @@ TEST_F(Devices, SetByTheProgramWinOverTheEnvironment) {
         ::testing::ExitedWithCode(0), "");
 }
 
-TEST(InterpreterThreads, AreAsManyAsSetOrAsTheHardwareHas) {
-    EXPECT_EQ(interpreter_threads(), hardware_threads());
-    set_interpreter_threads(3);
-    EXPECT_EQ(interpreter_threads(), 3);
-    EXPECT_THROWS(ValueError, "[set_interpreter_threads] expected threads >= 0, got -1",
-                  set_interpreter_threads(-1));
-    EXPECT_EQ(interpreter_threads(), 3);
-    set_interpreter_threads(0);
-    EXPECT_EQ(interpreter_threads(), hardware_threads());
-}
-
 }  // namespace
 }  // namespace quern

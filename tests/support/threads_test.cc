@@ -7,6 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "quern/error.h"
+#include "tests/tensor_test.h"
+
 namespace quern {
 namespace {
 
@@ -133,6 +136,115 @@ TEST(ParallelFor, HandsResultsOfItsThreadsToTheCaller) {
 }
 
 TEST(HardwareThreads, AreAtLeastOne) { EXPECT_GE(hardware_threads(), 1); }
+
+TEST(Threads, AreAsManyAsSetOrAsTheHardwareHas) {
+    EXPECT_EQ(num_threads(), hardware_threads());
+    set_num_threads(3);
+    EXPECT_EQ(num_threads(), 3);
+    EXPECT_THROWS(ValueError, "[set_num_threads] expected threads >= 0, got -1",
+                  set_num_threads(-1));
+    EXPECT_EQ(num_threads(), 3);
+    set_num_threads(0);
+    EXPECT_EQ(num_threads(), hardware_threads());
+}
+
+/// A pool as a program may have it: its own threads for every call.
+class OwnThreads : public ThreadPool {
+public:
+    void run(int count, void (*task)(void* context, int i), void* context) noexcept override {
+        ++calls;
+        std::vector<std::thread> threads;
+        for (int i = 0; i < count; ++i) {
+            threads.emplace_back([=, this] {
+                task(context, i);
+                ++tasks;
+            });
+        }
+        for (std::thread& each : threads) each.join();
+    }
+
+    std::atomic<int> calls{0};
+    std::atomic<int> tasks{0};
+};
+
+/// As a pool with no thread to spare: the caller does one task after the other.
+class OnlyTheCaller : public ThreadPool {
+public:
+    void run(int count, void (*task)(void* context, int i), void* context) noexcept override {
+        for (int i = 0; i < count; ++i) task(context, i);
+    }
+};
+
+/// Against its contract.
+class DoesNothing : public ThreadPool {
+public:
+    void run(int, void (*)(void* context, int i), void*) noexcept override {}
+};
+
+class SharedPool : public ::testing::Test {
+protected:
+    void TearDown() override { set_thread_pool(nullptr); }
+
+    static void expect_each_index_once() {
+        for (const std::int64_t count : {1, 2, 7, 12345}) {
+            std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+            EXPECT_TRUE(parallel_for(count, 3, [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t i = begin; i < end; ++i) ++visits[std::size_t(i)];
+            }));
+            for (const auto& each : visits) EXPECT_EQ(each, 1) << count;
+        }
+    }
+};
+
+TEST_F(SharedPool, DoesWhatOwnThreadsDo) {
+    OwnThreads own;
+    OnlyTheCaller caller;
+    DoesNothing nothing;
+    for (ThreadPool* pool : {static_cast<ThreadPool*>(&own), static_cast<ThreadPool*>(&caller),
+                             static_cast<ThreadPool*>(&nothing)}) {
+        set_thread_pool(pool);
+        expect_each_index_once();
+    }
+    EXPECT_EQ(own.calls, 3) << "a range of one is the caller's";
+    EXPECT_EQ(own.tasks, 8);
+}
+
+TEST_F(SharedPool, IsLeftAgain) {
+    OwnThreads own;
+    set_thread_pool(&own);
+    set_thread_pool(nullptr);
+    expect_each_index_once();
+    EXPECT_EQ(own.calls, 0);
+}
+
+TEST_F(SharedPool, PassesOnWhatABodyThrows) {
+    OwnThreads own;
+    set_thread_pool(&own);
+    EXPECT_THROW(parallel_for(100, 4,
+                              [](std::int64_t begin, std::int64_t) {
+                                  if (begin == 0) throw std::runtime_error("first");
+                              }),
+                 std::runtime_error);
+    EXPECT_FALSE(parallel_for(100, 4, [](std::int64_t, std::int64_t) { return false; }));
+}
+
+TEST_F(SharedPool, IsCalledFromSeveralThreadsAndNotFromWithinABody) {
+    OwnThreads own;
+    set_thread_pool(&own);
+    std::atomic<int> sum{0};
+    std::vector<std::thread> callers;
+    for (int t = 0; t < 4; ++t) {
+        callers.emplace_back([&] {
+            parallel_for(10, 2, [&](std::int64_t begin, std::int64_t end) {
+                parallel_for(end - begin, 2,
+                             [&](std::int64_t b, std::int64_t e) { sum += int(e - b); });
+            });
+        });
+    }
+    for (std::thread& each : callers) each.join();
+    EXPECT_EQ(sum, 40);
+    EXPECT_EQ(own.calls, 4);
+}
 
 }  // namespace
 }  // namespace quern

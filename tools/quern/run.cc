@@ -17,8 +17,8 @@
 #include "quern/kernel_bundle.h"
 #include "quern/lang/parse.h"
 #include "quern/runtime/bounds.h"
-#include "quern/runtime/device_options.h"
 #include "quern/script/script.h"
+#include "quern/threads.h"
 
 namespace quern::command {
 namespace {
@@ -107,7 +107,7 @@ script::RunOptions run_options(const RunArguments& arguments) {
     script::RunOptions options;
     options.pedantic = arguments.pedantic;
     options.progress = show_progress;
-    set_interpreter_threads(arguments.threads);
+    set_num_threads(arguments.threads);
     for (const std::string& path : arguments.kernels) load_kernels(path);
     if (!arguments.device.empty()) {
         set_default_device(arguments.device);
@@ -242,7 +242,7 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
     options.explained = [&](std::string_view kernel, const std::string& text) {
         print(to, explanation(kernel, text));
     };
-    const Bounds bounds = arguments.measure ? measure_bounds(interpreter_threads()) : Bounds();
+    const Bounds bounds = arguments.measure ? measure_bounds(num_threads()) : Bounds();
     if (arguments.measure) {
         options.timed = [&](std::string_view, const script::Timing& timing) {
             print(to, measured_lines(timing, bounds));
@@ -279,12 +279,12 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
     const Loaded loaded = load_script(arguments);
     const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     script::RunOptions options = run_options(arguments);
-    const Bounds bounds = measure_bounds(interpreter_threads());
+    const Bounds bounds = measure_bounds(num_threads());
     FILE* const to = reporter.json() ? stderr : stdout;
     if (bounds.copy > 0) {
         print(to, fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
                               "Gop/s\n",
-                              interpreter_threads(), bounds.copy / 1e9, bounds.operations / 1e9));
+                              num_threads(), bounds.copy / 1e9, bounds.operations / 1e9));
     }
     print(to, fmt::format("{:20} {:12} {:>10} {:>8} {:>8} {:>8}  {}\n", "kernel", "device", "ms",
                           "GB/s", "Gop/s", "bound", "of the bound by"));
