@@ -89,6 +89,7 @@ cmake --build "$shared" > /dev/null
     section "The interpreter (target: 20 million loop steps a second on a core, times the cores)" "$build/bin/bench_interpreter"
     section "The device cpu (targets: of the bound 90 % where it is memory, 25 % where it is arithmetic; 1.85x with two threads; 14 over 13: 5x)" "$build/bin/bench_cpu"
     section "Threads (nothing to reach: Quern's own pool beside oneTBB)" "$build/bin/bench_threads"
+    section "Copies (target: from pinned memory at least as fast as from other)" "$build/bin/bench_copies"
     section "Launching, loading and compiling (targets: launch 2 us, from the disk 1 ms, compiling element-wise 15 ms and 14 60 ms, our passes 0.5 ms and 3 ms)" "$build/bin/bench_launch"
     section "Devices vulkan (targets on llvmpipe: 50 us a launch where nobody waits; product of 512: 3x of a tiled shader by hand)" "$build/bin/bench_vulkan" "$build/bin/bench_glsl_matmul"
     section "Size of the library" library "$(find "$shared" -name 'libquern.so.*.*' | head -n 1)"

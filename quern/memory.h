@@ -7,7 +7,7 @@ namespace quern {
 
 /// The memory of this process that tensors and kernels' arrays of 64 KiB and more are taken from.
 /// In bytes but for `allocations`. Smaller ones are of the C library, and not counted but in
-/// `copied`.
+/// `pinned` and `copied`.
 struct MemoryCounters {
     /// In use now, and the most since the program began or reset_peak_memory().
     std::size_t live = 0;
@@ -18,6 +18,9 @@ struct MemoryCounters {
 
     /// How many times memory was asked for.
     std::uint64_t allocations = 0;
+
+    /// Of pinned tensors, of any size, which none of the above counts.
+    std::size_t pinned = 0;
 
     /// Copied so far between the memories of devices: by `Tensor::to`, and by launches with
     /// operands or results in another memory than their device's.

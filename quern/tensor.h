@@ -51,6 +51,14 @@ public:
     /// With QUERN_FILL=nan in the environment every bit is 1, NaN in a float.
     static Tensor empty(Shape shape, DType dtype = DType::Float32, const Device& device = Device());
 
+    /// The same in pinned memory, which the system neither moves nor writes to a disk, so that a
+    /// device may copy from it on its own: for what goes to devices again and again. Taking it is
+    /// slow, and the system may allow little of it. Throws DeviceError with E0612 if `device` has
+    /// memory of its own, OutOfMemory that names the process's limit.
+    static Tensor pinned(Shape shape, DType dtype = DType::Float32,
+                         const Device& device = Device());
+    bool is_pinned() const noexcept;
+
     /// Copies `values` in row-major order. T is bool, a standard integer, float or double.
     /// Throws ShapeError if their number is not that of the shape.
     template <class T>

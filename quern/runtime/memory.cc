@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "quern/runtime/pinned.h"
 #include "quern/runtime/pool.h"
 #include "quern/runtime/storage.h"
 
@@ -14,7 +15,12 @@ std::atomic<std::uint64_t> copied{0};
 
 MemoryCounters memory_counters() {
     const Pool::Counters counters = host_pool().counters();
-    return {counters.live, counters.peak, counters.held, counters.allocations, copied.load()};
+    return {.live = counters.live,
+            .peak = counters.peak,
+            .held = counters.held,
+            .allocations = counters.allocations,
+            .pinned = pinned_bytes(),
+            .copied = copied.load()};
 }
 
 void count_copied(std::size_t bytes) noexcept { copied.fetch_add(bytes); }

@@ -1,10 +1,12 @@
 #include "quern/runtime/storage.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "quern/runtime/pinned.h"
 #include "quern/runtime/vulkan_plugin.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
@@ -90,6 +92,28 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);
     if (fill == Fill::None) mark_unset(block->data(), bytes);
     storage->block_ = block.release();
+    return storage;
+}
+
+std::shared_ptr<Storage> Storage::allocate_pinned(std::size_t bytes, Fill fill) {
+    // First what may fail and is not the memory.
+    std::shared_ptr<Storage> storage(new Storage(nullptr));
+    const std::size_t taken = std::max<std::size_t>(bytes, 1);
+    storage->on_release([s = storage.get(), taken] {
+        if (s->data_) give_back_pinned(s->data_, taken);
+    });
+    if (taken < kAddressable) storage->data_ = take_pinned(taken);
+    if (!storage->data_) {
+        std::string message = "[pinned] expected room for " + std::to_string(bytes) +
+                              " bytes that stay where they are, got none from the system";
+        if (const auto limit = pinned_limit()) {
+            message += "; the process may hold " + std::to_string(*limit) +
+                       " (RLIMIT_MEMLOCK) and holds " + std::to_string(pinned_bytes());
+        }
+        raise(OutOfMemory(message));
+    }
+    storage->is_pinned_ = true;
+    if (fill == Fill::None) mark_unset(storage->data_, bytes);
     return storage;
 }
 

@@ -29,6 +29,11 @@ public:
     /// OutOfMemory naming `bytes`.
     static std::shared_ptr<Storage> allocate(std::size_t bytes, Fill fill);
 
+    /// The same of memory that the system keeps where it is, counted in MemoryCounters::pinned.
+    /// Throws OutOfMemory also where the process may not hold so much.
+    static std::shared_ptr<Storage> allocate_pinned(std::size_t bytes, Fill fill);
+    bool is_pinned() const noexcept { return is_pinned_; }
+
     /// The same of the memory of the device "vulkan:N", which the host sees. Throws DeviceError
     /// where the device cannot be used.
     static std::shared_ptr<Storage> allocate_on_vulkan(std::size_t device, std::size_t bytes,
@@ -79,6 +84,7 @@ private:
     explicit Storage(void* data) : data_(static_cast<std::byte*>(data)) {}
 
     std::byte* data_;
+    bool is_pinned_ = false;
     std::function<void()> release_;
     const void* origin_ = nullptr;
 

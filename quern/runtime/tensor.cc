@@ -47,6 +47,21 @@ Tensor Tensor::empty(Shape shape, DType dtype, const Device& device) {
     });
 }
 
+Tensor Tensor::pinned(Shape shape, DType dtype, const Device& device) {
+    if (!has_host_memory(device.id())) {
+        raise(
+            DeviceError("[pinned] E0612: expected a device with the memory of the process, got '" +
+                        device.id() + "'"));
+    }
+    return or_out_of_memory("pinned", [&] {
+        const std::size_t bytes = std::size_t(quern::element_count(shape)) * size_of(dtype);
+        auto storage = Storage::allocate_pinned(bytes, Storage::Fill::None);
+        return Tensor(std::move(shape), dtype, device, std::move(storage));
+    });
+}
+
+bool Tensor::is_pinned() const noexcept { return storage_->is_pinned(); }
+
 Tensor::Tensor(Shape shape, DType dtype, const Device& device, std::shared_ptr<Storage> storage)
     : shape_(std::move(shape)),
       strides_(row_major_strides(shape_)),

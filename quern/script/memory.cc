@@ -61,8 +61,8 @@ Device Interpreter::device_of(NodeId callee, const Argument* argument) const {
     return Device(*id);
 }
 
-/// Memory of the process is what a processor copies from anyway, so pinned is any.
-void Interpreter::check_pinned(const Argument& pinned, const Argument* device) const {
+/// Whether it is asked for.
+bool Interpreter::is_pinned(const Argument& pinned, const Argument* device) const {
     const auto* is_pinned = pinned.value.as<bool>();
     if (is_pinned == nullptr) {
         fail(Code::E0441, pinned.node,
@@ -74,7 +74,7 @@ void Interpreter::check_pinned(const Argument& pinned, const Argument* device) c
         if (const auto* info = device->value.as<DeviceInfo>()) id = info->id;
         if (const auto* name = device->value.as<std::string>()) id = *name;
     }
-    if (!*is_pinned || has_host_memory(id)) return;
+    if (!*is_pinned || has_host_memory(id)) return *is_pinned;
     fail(Code::E0612, pinned.node,
          fmt::format("pinned memory expects the device 'cpu', got '{}'", id),
          {"leave out pinned=true, or allocate on \"cpu\" and copy with to_device()"});
@@ -96,10 +96,12 @@ Value Interpreter::allocate(NodeId callee, const Arguments& arguments) {
     Shape shape = shape_of(callee, argument_named(callee, arguments, "shape", skipped), dtype);
     if (pool == nullptr) {
         const Argument* const device_at = arguments.find("device", 2);
-        if (const Argument* pinned = arguments.find("pinned", 3)) check_pinned(*pinned, device_at);
+        const Argument* const pinned_at = arguments.find("pinned", 3);
+        const bool pinned = pinned_at != nullptr && is_pinned(*pinned_at, device_at);
         const Device device = device_of(callee, device_at);
         if (options_.shapes_only) return placeholder(std::move(shape), dtype);
-        return Tensor::empty(std::move(shape), dtype, device);
+        return pinned ? Tensor::pinned(std::move(shape), dtype, device)
+                      : Tensor::empty(std::move(shape), dtype, device);
     }
     for (const char* name : {"device", "pinned"}) {
         if (const auto found = arguments.named.find(name); found != arguments.named.end()) {

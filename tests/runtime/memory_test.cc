@@ -2,7 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#ifdef __linux__
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
+
 #include "quern/kernel.h"
+#include "quern/runtime/device_options.h"
+#include "tests/sanitized.h"
+#include "tests/tensor_test.h"
 
 namespace quern {
 namespace {
@@ -23,6 +36,82 @@ TEST(MemoryCounters, FollowTensors) {
     EXPECT_EQ(memory_counters().peak, before.live);
     trim_memory();
     EXPECT_LE(memory_counters().held, before.held + kMiB);
+}
+
+TEST(PinnedMemory, IsTheHostsAndCountedWhileItIsHeld) {
+    const std::size_t before = memory_counters().pinned;
+    const std::size_t live = memory_counters().live;
+    {
+        const Tensor x = Tensor::pinned({3, 1000}, DType::Int16, Device("interpreter"));
+        EXPECT_TRUE(x.is_pinned());
+        EXPECT_TRUE(x.slice(0, 1, 2).is_pinned()) << "a view of it";
+        EXPECT_FALSE(x.clone().is_pinned());
+        EXPECT_EQ(x.shape(), (Shape{3, 1000}));
+        EXPECT_EQ(memory_counters().pinned, before + 6000);
+        EXPECT_EQ(memory_counters().live, live) << "not of the pool";
+    }
+    EXPECT_EQ(memory_counters().pinned, before);
+    EXPECT_FALSE(Tensor({2}).is_pinned());
+    EXPECT_TRUE(Tensor::pinned({0}, DType::Float32, Device("interpreter")).is_pinned());
+}
+
+#ifdef __linux__
+/// What /proc says of the mapping that an address is in, in KiB.
+int locked_kib(const void* address) {
+    std::ifstream maps("/proc/self/smaps");
+    std::string line;
+    bool is_here = false;
+    while (std::getline(maps, line)) {
+        unsigned long begin = 0, end = 0;
+        int kib = 0;
+        if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+            const auto at = reinterpret_cast<std::uintptr_t>(address);
+            is_here = begin <= at && at < end;
+        } else if (is_here && std::sscanf(line.c_str(), "Locked: %d kB", &kib) == 1) {
+            return kib;
+        }
+    }
+    return -1;
+}
+
+TEST(PinnedMemory, IsLockedForTheSystem) {
+    if (kSanitized) GTEST_SKIP() << "sanitizers let mlock() do nothing";
+    const Tensor x = Tensor::pinned({1 << 18}, DType::Float32, Device("interpreter"));
+    const Tensor y({1 << 18}, DType::Float32, Device("interpreter"));
+    EXPECT_GE(locked_kib(x.data()), 1024);
+    EXPECT_EQ(locked_kib(y.data()), 0);
+}
+
+/// 0 if the process may hold 1 MiB and is told so when it asks for 4.
+int ask_for_too_much() {
+    const rlimit limit{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 2;
+    // A privileged process has no limit.
+    if (::getuid() == 0 && ::setuid(65534) != 0) return 2;
+    const Tensor fits = Tensor::pinned({1 << 16}, DType::Float32, Device("interpreter"));
+    try {
+        Tensor::pinned({1 << 20}, DType::Float32, Device("interpreter"));
+    } catch (const OutOfMemory& error) {
+        const std::string expected =
+            "[pinned] expected room for 4194304 bytes that stay where they are, got none from the "
+            "system; the process may hold 1048576 (RLIMIT_MEMLOCK) and holds 262144";
+        return error.what() == expected ? 0 : 1;
+    }
+    return 3;
+}
+
+TEST(PinnedMemory, BeyondTheLimitOfTheProcessIsRefusedWithTheLimit) {
+    if (kSanitized) GTEST_SKIP() << "sanitizers let mlock() do nothing";
+    // In a process of its own: there is no way back to more.
+    EXPECT_EXIT(std::_Exit(ask_for_too_much()), ::testing::ExitedWithCode(0), "");
+}
+#endif
+
+TEST(PinnedMemory, IsRefusedForDevicesWithMemoryOfTheirOwn) {
+    for (const DeviceInfo& info : devices()) {
+        if (has_host_memory(info.id)) continue;
+        EXPECT_THROWS(DeviceError, "E0612", Tensor::pinned({4}, DType::Float32, Device(info.id)));
+    }
 }
 
 TEST(MemoryCounters, ShowThatFlashAttentionTakesNoMoreMemoryForLongerSequences) {

@@ -67,7 +67,14 @@ TEST(ScriptMemory, Check103_WithoutACopyTheMemoryIsOneOrItIsRefused) {
 }
 
 TEST(ScriptMemory, Check104_PinnedMemoryIsTheHosts) {
-    EXPECT_EQ(error_of("let a = allocate(shape=[4], device=\"cpu\", pinned=true)\n"), "no error");
+    const auto allocated = [](const char* pinned) {
+        const Results results = run_text(
+            std::string("let a = allocate(shape=[4], device=\"interpreter\"") + pinned + ")\n", {});
+        return tensor_in(results, "a").is_pinned();
+    };
+    EXPECT_TRUE(allocated(", pinned=true"));
+    EXPECT_FALSE(allocated(", pinned=false"));
+    EXPECT_FALSE(allocated(""));
     EXPECT_EQ(error_of("let a = allocate(shape=[4], device=\"vulkan:0\", pinned=true)\n"),
               "E0612 at 1:55");
     EXPECT_EQ(error_of("let a = allocate(shape=[4], pinned=1)\n"), "E0441 at 1:36");
