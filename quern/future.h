@@ -45,8 +45,22 @@ private:
     std::unique_ptr<State> state_;
 };
 
-/// Runs `work` on a thread of the library, and then finishes `done`, with what `work` threw.
-void run_later(std::function<void()> work, std::shared_ptr<Completion> done);
+/// Work that is ready for a thread: made where the lack of memory can be thrown, so that it begins
+/// where nothing may be.
+struct Task {
+    Task(std::function<void()> work, std::shared_ptr<Completion> finished)
+        : call(std::move(work)), done(std::move(finished)) {}
+
+    std::function<void()> call;
+    std::shared_ptr<Completion> done;
+
+    /// Behind it in the queue.
+    std::shared_ptr<Task> next;
+};
+
+/// Runs the task on a thread of the library, and then finishes what it does, with what it threw, or
+/// with OutOfMemory if the system gives no thread. Called once for each task.
+void run_later(std::shared_ptr<Task> task) noexcept;
 
 [[noreturn]] void refuse_empty_future();
 [[noreturn]] void refuse_no_futures(const char* function);
@@ -137,8 +151,8 @@ private:
 template <class T, class Work>
 Future<T> run_async(Work work) {
     auto state = std::make_shared<detail::FutureState<T>>();
-    detail::run_later([state, work = std::move(work)]() mutable { state->value.emplace(work()); },
-                      state);
+    detail::run_later(std::make_shared<detail::Task>(
+        [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state));
     return Future<T>(std::move(state));
 }
 
@@ -149,12 +163,12 @@ Future<T> run_after(const std::vector<Future<U>>& before, Work work) {
     if (before.empty()) detail::refuse_no_futures("run_after");
     for (const Future<U>& future : before) future.state();
     auto state = std::make_shared<detail::FutureState<T>>();
-    auto last = std::make_shared<Work>(std::move(work));
+    auto task = std::make_shared<detail::Task>(
+        [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state);
     auto missing = std::make_shared<std::atomic<std::size_t>>(before.size());
     for (const Future<U>& each : before) {
-        each.state().then([state, last, missing] {
-            if (missing->fetch_sub(1) != 1) return;
-            detail::run_later([state, last] { state->value.emplace((*last)()); }, state);
+        each.state().then([task, missing] {
+            if (missing->fetch_sub(1) == 1) detail::run_later(task);
         });
     }
     return Future<T>(std::move(state));
@@ -190,23 +204,27 @@ Future<std::pair<T, std::size_t>> when_any(std::vector<Future<T>> futures) {
     for (const Future<T>& future : futures) future.state();
     using Result = std::pair<T, std::size_t>;
     struct Race {
+        std::vector<Future<T>> futures;
         std::atomic<bool> is_won{false};
         std::atomic<std::size_t> failures{0};
+        std::size_t taken = 0;
     };
     auto state = std::make_shared<detail::FutureState<Result>>();
-    auto list = std::make_shared<const std::vector<Future<T>>>(std::move(futures));
     auto race = std::make_shared<Race>();
-    for (std::size_t i = 0; i < list->size(); ++i) {
-        (*list)[i].state().then([state, list, race, i] {
-            std::size_t taken = i;
-            if ((*list)[i].state().has_failed()) {
-                if (race->failures.fetch_add(1) + 1 != list->size()) return;
-                taken = 0;
+    race->futures = std::move(futures);
+    auto task = std::make_shared<detail::Task>(
+        [state, race] { state->value.emplace(race->futures[race->taken].get(), race->taken); },
+        state);
+    for (std::size_t i = 0; i < race->futures.size(); ++i) {
+        race->futures[i].state().then([task, race, i] {
+            if (race->futures[i].state().has_failed()) {
+                if (race->failures.fetch_add(1) + 1 != race->futures.size()) return;
             } else if (race->is_won.exchange(true)) {
                 return;
+            } else {
+                race->taken = i;
             }
-            detail::run_later(
-                [state, list, taken] { state->value.emplace((*list)[taken].get(), taken); }, state);
+            detail::run_later(task);
         });
     }
     return Future<Result>(std::move(state));

@@ -38,7 +38,8 @@ public:
         using T = std::invoke_result_t<Work&>;
         static_assert(!std::is_void_v<T>, "work of a stream returns a value");
         auto state = std::make_shared<detail::FutureState<T>>();
-        enqueue([state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state);
+        enqueue(std::make_shared<detail::Task>(
+            [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state));
         return Future<T>(std::move(state));
     }
 
@@ -53,7 +54,7 @@ public:
 
 private:
     struct State;
-    void enqueue(std::function<void()> work, std::shared_ptr<detail::Completion> done);
+    void enqueue(std::shared_ptr<detail::Task> task);
     std::shared_ptr<State> state_;
 };
 

@@ -310,32 +310,33 @@ AsyncKernel Kernel::async() const { return AsyncKernel(*this); }
 AsyncKernel Kernel::async(const Stream& stream) const { return AsyncKernel(*this, stream); }
 
 Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) const {
-    std::vector<Future<Tensor>> futures;
-    std::vector<Tensor> operands;
-    std::vector<Argument> arguments;
-    std::vector<std::size_t> places;
-    for (const detail::AsyncInput& input : inputs) {
-        if (input.argument != nullptr) arguments.push_back(*input.argument);
-        if (input.tensor != nullptr) operands.push_back(*input.tensor);
-        if (input.future == nullptr) continue;
-        // Its place is filled when it is there.
-        places.push_back(operands.size());
-        operands.emplace_back();
-        futures.push_back(*input.future);
-    }
-    if (futures.empty()) return run(operands, arguments);
     return or_out_of_memory("kernel", [&] {
+        std::vector<Future<Tensor>> futures;
+        std::vector<Tensor> operands;
+        std::vector<Argument> arguments;
+        std::vector<std::size_t> places;
+        for (const detail::AsyncInput& input : inputs) {
+            if (input.argument != nullptr) arguments.push_back(*input.argument);
+            if (input.tensor != nullptr) operands.push_back(*input.tensor);
+            if (input.future == nullptr) continue;
+            // Its place is filled when it is there.
+            places.push_back(operands.size());
+            operands.emplace_back();
+            futures.push_back(*input.future);
+        }
+        if (futures.empty()) return run(operands, arguments);
         auto held = std::make_shared<Held>(operands);
         auto work = [kernel = kernel_.with(kernel_.where().numerics), held = std::move(held),
                      arguments, futures, places] {
-            return held->during([&] {
+            const auto with_all = [&] {
                 std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
                 for (std::size_t i = 0; i < places.size(); ++i) {
                     all[places[i]] = futures[i].get();
                     require_memory(all[places[i]]);
                 }
                 return kernel.run_held(all, arguments);
-            });
+            };
+            return or_out_of_memory("kernel", [&] { return held->during(with_all); });
         };
         if (stream_) return Stream(*stream_).run(std::move(work));
         return run_after<Tensor>(futures, std::move(work));

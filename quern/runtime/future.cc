@@ -9,9 +9,7 @@
 #ifndef QUERN_NO_THREADS
 #include <condition_variable>
 #include <cstdlib>
-#include <deque>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #endif
 
@@ -73,9 +71,7 @@ void Completion::then(std::function<void()> next) {
     state_->next.push_back(std::move(next));
 }
 
-void run_later(std::function<void()> work, std::shared_ptr<Completion> done) {
-    done->finish(error_of(work));
-}
+void run_later(std::shared_ptr<Task> task) noexcept { task->done->finish(error_of(task->call)); }
 
 #else
 
@@ -91,21 +87,19 @@ public:
         return executor;
     }
 
-    struct Work {
-        std::function<void()> call;
-        std::shared_ptr<Completion> done;
-    };
-
-    void post(Work work) {
+    /// False if there is no thread.
+    bool post(std::shared_ptr<Task> task) noexcept {
         {
             const std::lock_guard lock(mutex_);
-            if (!has_thread_for(queue_.size() + 1)) {
-                raise(OutOfMemory("[async] expected a thread, got none from the system"));
-            }
-            queue_.push_back(std::move(work));
+            if (!has_thread_for(queued_ + 1)) return false;
+            Task* const added = task.get();
+            (last_ ? last_->next : first_) = std::move(task);
+            last_ = added;
+            ++queued_;
             ++unfinished_;
         }
         work_waits_.notify_one();
+        return true;
     }
 
     /// Around a wait of the calling thread.
@@ -113,7 +107,7 @@ public:
         if (!is_worker()) return;
         const std::lock_guard lock(mutex_);
         ++waiting_;
-        has_thread_for(queue_.size());
+        has_thread_for(queued_);
     }
     void end_wait() {
         if (!is_worker()) return;
@@ -138,7 +132,7 @@ private:
 #if QUERN_EXCEPTIONS
         try {
             std::thread([this] { work(); }).detach();
-        } catch (const std::system_error&) {
+        } catch (const std::exception&) {
             return threads_ > waiting_;
         }
 #else
@@ -154,16 +148,18 @@ private:
         std::unique_lock lock(mutex_);
         while (threads_ - waiting_ <= most_at_work()) {
             ++idle_;
-            work_waits_.wait(lock, [this] { return !queue_.empty(); });
+            work_waits_.wait(lock, [this] { return first_ != nullptr; });
             --idle_;
-            Work work = std::move(queue_.front());
-            queue_.pop_front();
+            std::shared_ptr<Task> task = std::move(first_);
+            first_ = std::move(task->next);
+            if (!first_) last_ = nullptr;
+            --queued_;
             lock.unlock();
-            std::exception_ptr error = error_of(work.call);
+            std::exception_ptr error = error_of(task->call);
             // What the work held is released before anybody sees its end.
-            work.call = nullptr;
-            work.done->finish(std::move(error));
-            work.done = nullptr;
+            task->call = nullptr;
+            task->done->finish(std::move(error));
+            task = nullptr;
             lock.lock();
             if (--unfinished_ <= 1) all_done_.notify_all();
         }
@@ -183,7 +179,11 @@ private:
     std::mutex mutex_;
     std::condition_variable work_waits_;
     std::condition_variable all_done_;
-    std::deque<Work> queue_;
+
+    /// The queue: a task holds the one behind it.
+    std::shared_ptr<Task> first_;
+    Task* last_ = nullptr;
+    std::size_t queued_ = 0;
     std::size_t unfinished_ = 0;
     int threads_ = 0;
     int idle_ = 0;
@@ -246,8 +246,11 @@ void Completion::then(std::function<void()> next) {
     next();
 }
 
-void run_later(std::function<void()> work, std::shared_ptr<Completion> done) {
-    Executor::instance().post({std::move(work), std::move(done)});
+void run_later(std::shared_ptr<Task> task) noexcept {
+    if (Executor::instance().post(task)) return;
+    const std::shared_ptr<Completion> done = task->done;
+    task->call = [] { raise(OutOfMemory("[async] expected a thread, got none from the system")); };
+    done->finish(error_of(task->call));
 }
 
 #endif

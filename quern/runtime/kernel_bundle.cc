@@ -15,6 +15,7 @@
 #include "quern/runtime/bytes.h"
 #include "quern/support/check.h"
 #include "quern/support/file.h"
+#include "quern/support/memory.h"
 #include "quern/support/threads.h"
 
 namespace quern {
@@ -280,12 +281,13 @@ std::shared_ptr<const CompiledKernel> LoadedCode::find(const ir::Kernel& kernel,
 }
 
 void load_kernels(const std::string& path) {
-    add_loaded(bundle_from(read_file(path, kMostOfBundle), path), path);
+    or_out_of_memory("load_kernels",
+                     [&] { add_loaded(bundle_from(read_file(path, kMostOfBundle), path), path); });
 }
 
 void load_kernels(std::span<const std::byte> bytes) {
     constexpr const char* kName = "memory";
-    add_loaded(bundle_from(bytes, kName), kName);
+    or_out_of_memory("load_kernels", [&] { add_loaded(bundle_from(bytes, kName), kName); });
 }
 
 }  // namespace quern

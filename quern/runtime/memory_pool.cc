@@ -98,14 +98,14 @@ void MemoryPool::reset() {
     // Outside of the lock, which the storages take themselves. What is on the way out of its last
     // tensor meanwhile is left alone.
     std::vector<std::shared_ptr<Storage>> all;
-    {
+    or_out_of_memory("memory_pool", [&] {
         const Lock lock(state_->mutex);
         for (const State::Live& live : state_->live) {
             if (auto storage = live.storage->weak_from_this().lock()) {
                 all.push_back(std::move(storage));
             }
         }
-    }
+    });
     for (const auto& storage : all) storage->take_back();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
@@ -25,16 +26,18 @@ void forget_done(Completions& list) {
     std::erase_if(list, [](const auto& each) { return each->is_done(); });
 }
 
-void begin(const std::function<void()>& work, const std::shared_ptr<Completion>& done) {
+/// Calls `next` when `each` has happened; where there is no memory to keep it until then, waits.
+template <class Next>
+void when_happened(Completion& each, const Next& next) {
 #if QUERN_EXCEPTIONS
-    // On the thread on which the piece before has ended, which nothing may be thrown on.
     try {
-        detail::run_later(work, done);
-    } catch (...) {
-        done->finish(std::current_exception());
+        return each.then(next);
+    } catch (const std::bad_alloc&) {
+        each.wait();
     }
+    next();
 #else
-    detail::run_later(work, done);
+    each.then(next);
 #endif
 }
 
@@ -50,18 +53,20 @@ void Event::wait() const {
 
 Stream::Stream() : state_(std::make_shared<State>()) {}
 
-void Stream::enqueue(std::function<void()> work, std::shared_ptr<Completion> done) {
-    Completions before = {done};
+void Stream::enqueue(std::shared_ptr<detail::Task> task) {
+    Completions before = {task->done};
+    const auto missing = std::make_shared<std::atomic<std::size_t>>();
+    // From here on nothing fails: what comes behind waits for this.
     {
         const Lock lock(state_->mutex);
         std::swap(before, state_->before);
     }
     // One more than there are, so that it does not begin before all of them are asked.
-    auto missing = std::make_shared<std::atomic<std::size_t>>(before.size() + 1);
-    const auto one_less = [missing, work = std::move(work), done = std::move(done)] {
-        if (missing->fetch_sub(1) == 1) begin(work, done);
+    *missing = before.size() + 1;
+    const auto one_less = [missing, task = std::move(task)] {
+        if (missing->fetch_sub(1) == 1) detail::run_later(task);
     };
-    for (const auto& each : before) each->then(one_less);
+    for (const auto& each : before) when_happened(*each, one_less);
     one_less();
 }
 

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 #endif
@@ -193,7 +192,7 @@ private:
 #if QUERN_EXCEPTIONS
             try {
                 std::thread([this] { help(); }).detach();
-            } catch (const std::system_error&) {
+            } catch (const std::exception&) {
                 return;
             }
 #else

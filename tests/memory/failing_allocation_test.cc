@@ -4,12 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
-#include <new>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,113 +13,13 @@
 #include "quern/io.h"
 #include "quern/kernel.h"
 #include "quern/tensor.h"
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
-namespace {
-
-constexpr long kNever = -1;
-
-/// Allocations until one fails; below 0 none does.
-std::atomic<long> until_failure{kNever};
-std::atomic<long> blocks{0};
-
-/// Layers of Vulkan would be counted too, and keep what they see.
-const bool has_no_layers = unsetenv("VK_INSTANCE_LAYERS") == 0;
-
-/// As long as it is set, every allocation after the first that failed fails too.
-std::atomic<bool> fails_for_good{false};
-std::atomic<bool> has_failed{false};
-
-void* allocate(std::size_t size) {
-    const bool fails = (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) ||
-                       (fails_for_good.load() && has_failed.load());
-    if (fails) has_failed = true;
-    // More than any process addresses; sanitizers end the program when asked for it.
-    const bool is_absurd = size >= std::size_t{1} << 47;
-    void* block = fails || is_absurd ? nullptr : std::malloc(size == 0 ? 1 : size);
-    if (block != nullptr) blocks.fetch_add(1);
-    return block;
-}
-
-void release(void* block) noexcept {
-    if (block != nullptr) blocks.fetch_sub(1);
-    std::free(block);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-    if (void* block = allocate(size)) return block;
-    throw std::bad_alloc();
-}
-void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
-void operator delete(void* block) noexcept { release(block); }
-void operator delete[](void* block) noexcept { release(block); }
-void operator delete(void* block, std::size_t) noexcept { release(block); }
-void operator delete[](void* block, std::size_t) noexcept { release(block); }
+#include "tests/memory/failing_allocations.h"
 
 namespace quern {
 namespace {
 
-/// Bytes of large blocks, which tensors' elements are here.
-std::size_t large_bytes() {
-#ifdef __GLIBC__
-    return mallinfo2().hblkhd;
-#else
-    return 0;
-#endif
-}
-
-/// What allocates in the test itself, before the library is called.
-using Preparation = std::function<void()>;
-
-/// Lets the first allocation of `action` fail, then the second, and so on until none is left; after
-/// each it has to work. Returns how many there were. `keeps` says that what is made may be kept
-/// for the next call.
-long fail_each_allocation(
-    const std::function<void()>& action, const Preparation& prepare = [] {}, bool keeps = false) {
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 1 << 16);
-#endif
-    prepare();
-    action();
-    for (long n = 0;; ++n) {
-        const long blocks_before = blocks;
-        const std::size_t bytes_before = large_bytes();
-        has_failed = false;
-        std::string outcome = "well";
-        prepare();
-        until_failure = n;
-        try {
-            action();
-        } catch (const OutOfMemory&) {
-            outcome = "out of memory";
-        } catch (const std::exception& error) {
-            until_failure = kNever;
-            outcome = error.what();
-        }
-        until_failure = kNever;
-        if (!has_failed) return n;
-        EXPECT_TRUE(outcome == "out of memory" || outcome == "well")
-            << "allocation " << n << ": " << outcome;
-        prepare();
-        action();
-        if (!keeps) {
-            EXPECT_EQ(blocks, blocks_before) << "allocation " << n;
-            EXPECT_EQ(large_bytes(), bytes_before) << "allocation " << n;
-        }
-        if (::testing::Test::HasFailure()) return n;
-    }
-}
-
-void require(bool condition) {
-    if (!condition) throw std::runtime_error("a wrong result");
-}
+using failing::fail_each_allocation;
+using failing::require;
 
 Tensor counting(const Shape& shape) {
     std::vector<float> values(std::size_t(element_count(shape)));
@@ -215,7 +111,7 @@ TEST(FailingAllocations, LeaveTheFileThatWasThere) {
         try {
             save_npz(path, new_set);
         } catch (const OutOfMemory&) {
-            until_failure = kNever;
+            failing::fail_all(false);
             require(load_npz(path).at("x").element_count() == 5);
             throw;
         }
@@ -291,18 +187,14 @@ TEST(FailingAllocations, OfARefusedTextAreRefusalsToo) {
 TEST(FailingAllocations, AreReportedWhenNothingIsLeftForTheMessage) {
     const Tensor x = counting({2, 2});
     std::string message;
-    has_failed = false;
-    fails_for_good = true;
-    until_failure = 0;
+    failing::fail_all(true);
     try {
         static_cast<void>(x.values());
     } catch (const OutOfMemory& error) {
-        fails_for_good = false;
-        until_failure = kNever;
+        failing::fail_all(false);
         message = error.what();
     }
-    fails_for_good = false;
-    until_failure = kNever;
+    failing::fail_all(false);
     EXPECT_EQ(message, "out of memory");
 }
 

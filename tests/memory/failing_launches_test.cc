@@ -1,0 +1,206 @@
+// Every allocation fails in turn where work goes on beside its caller, on several devices, and
+// where compiled code is kept.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quern/async.h"
+#include "quern/error.h"
+#include "quern/kernel.h"
+#include "quern/kernel_bundle.h"
+#include "quern/memory_pool.h"
+#include "quern/runtime/cpu_plugin.h"
+#include "quern/runtime/disk_cache.h"
+#include "quern/support/memory.h"
+#include "tests/memory/failing_allocations.h"
+
+namespace quern {
+namespace {
+
+using failing::fail_each_allocation;
+using failing::require;
+
+constexpr const char* kDouble = R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] * factor
+})";
+
+/// The interpreter, and the device cpu where it is.
+std::vector<std::string> host_devices() {
+    std::vector<std::string> ids = {"interpreter"};
+    if (!cpu::plugin_path().empty()) ids.push_back("cpu");
+    return ids;
+}
+
+class FailingAllocationsOn : public ::testing::TestWithParam<std::string> {
+protected:
+    const Kernel kernel_ = Kernel(kDouble).on(Device(GetParam()));
+
+    /// Of bytes that tensors' pool has, and of few.
+    const Tensor large_ = Tensor::from({1 << 15}, std::vector<float>(1 << 15, 3));
+    const Tensor few_ = Tensor::from<float>({2}, {3, 3});
+};
+
+TEST_P(FailingAllocationsOn, LoseNoAsynchronousWork) {
+    for (const Tensor& x : {large_, few_}) {
+        const long count = fail_each_allocation([&] {
+            const Future<Tensor> a = kernel_.async()(x, arg("factor", 2.0));
+            const Future<Tensor> b = kernel_.async()(a, arg("factor", 2.0));
+            require(b.get().data<float>()[1] == 12);
+            require(a.get().data<float>()[1] == 6);
+        });
+        EXPECT_GT(count, 10);
+    }
+}
+
+TEST_P(FailingAllocationsOn, LoseNothingThatWaitsForSeveral) {
+    const long count = fail_each_allocation([&] {
+        std::vector<Future<Tensor>> futures;
+        or_out_of_memory("test", [&] { futures.reserve(3); });
+        for (int i = 0; i < 3; ++i) {
+            futures.push_back(kernel_.async()(few_, arg("factor", 1.0 + i)));
+        }
+        Future<std::vector<Tensor>> all;
+        Future<std::pair<Tensor, std::size_t>> any;
+        // What is made of templates is the program's, and throws what its own code throws.
+        or_out_of_memory("test", [&] {
+            all = when_all(futures);
+            any = when_any(futures);
+            require(all.get().at(2).data<float>()[0] == 9);
+            const auto& [first, number] = any.get();
+            require(first.data<float>()[0] == 3 * (1 + float(number)));
+        });
+    });
+    EXPECT_GT(count, 20);
+}
+
+TEST_P(FailingAllocationsOn, LeaveStreamsInOrder) {
+    const long count = fail_each_allocation([&] {
+        std::optional<Stream> one, other;
+        or_out_of_memory("test", [&] { one.emplace(), other.emplace(); });
+        const Future<Tensor> a = kernel_.async(*one)(few_, arg("factor", 2.0));
+        or_out_of_memory("test", [&] { other->wait(one->record()); });
+        const Future<Tensor> b = kernel_.async(*other)(a, arg("factor", 2.0));
+        const Future<Tensor> c = kernel_.async(*other)(b, arg("factor", 2.0));
+        require(c.get().data<float>()[0] == 24);
+        require(a.is_ready() && b.is_ready());
+        or_out_of_memory("test", [&] { other->synchronize(); });
+    });
+    EXPECT_GT(count, 20);
+}
+
+TEST_P(FailingAllocationsOn, LeaveAStreamThatLivesOnUsable) {
+    Stream stream;
+    fail_each_allocation(
+        [&] {
+            const Future<Tensor> a = kernel_.async(stream)(few_, arg("factor", 2.0));
+            require(a.get().data<float>()[0] == 6);
+            or_out_of_memory("test", [&] { stream.synchronize(); });
+        },
+        [] {}, /*keeps=*/true);
+}
+
+TEST_P(FailingAllocationsOn, LoseNoMemoryOfAPool) {
+    MemoryPool pool(Device(GetParam()), 1 << 16);
+    Shape row, block;
+    const auto action = [&] {
+        const std::size_t live = pool.counters().live;
+        try {
+            Tensor a = pool.allocate(std::move(row)), b = pool.allocate(std::move(block));
+            for (Tensor* each : {&a, &b}) {
+                std::fill_n(each->data<float>(), each->element_count(), 1.0f);
+            }
+            require(kernel_(a, arg("factor", 2.0)).data<float>()[99] == 2);
+            pool.free(b);
+            pool.reset();
+        } catch (const OutOfMemory&) {
+            require(pool.counters().live == live);
+            throw;
+        }
+        require(pool.counters().live == live);
+    };
+    EXPECT_GT(fail_each_allocation(action, [&] { row = {100}, block = {3, 5}; }), 5);
+    EXPECT_EQ(pool.counters().largest, std::size_t{1} << 16);
+}
+
+TEST_P(FailingAllocationsOn, LoseNothingInNewPoolsAndPinnedMemory) {
+    Shape shape;
+    const auto action = [&] {
+        MemoryPool pool(Device(GetParam()), 1 << 20);
+        const Tensor pinned = Tensor::pinned(std::move(shape), DType::Float32, pool.device());
+        require(pinned.is_pinned() && pool.counters().free == 1 << 20);
+    };
+    EXPECT_GT(fail_each_allocation(action, [&] { shape = {300}; }), 4);
+}
+
+TEST_P(FailingAllocationsOn, LoseNoPartOfWorkThatIsSpread) {
+    const Kernel spread(std::string("compute(x) @device([\"") + GetParam() + "\", \"" + GetParam() +
+                        "\"]) @parallel(data) {\n    @kernel elementwise\n"
+                        "    for i in 0..len: out[i] = x[i] * 2.0\n}");
+    const long count = fail_each_allocation([&] {
+        const Tensor y = spread(large_);
+        require(y.data<float>()[0] == 6 && y.data<float>()[large_.element_count() - 1] == 6);
+    });
+    EXPECT_GT(count, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(, FailingAllocationsOn, ::testing::ValuesIn(host_devices()),
+                         [](const auto& info) { return info.param; });
+
+/// A folder that is gone with the test.
+class Folder {
+public:
+    Folder() { std::filesystem::remove_all(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+    const std::string path = ::testing::TempDir() + "quern_failing_" + std::to_string(::getpid());
+};
+
+TEST(FailingAllocationsOfFiles, LeaveEntriesOfTheCacheWholeOrAbsent) {
+    const Folder folder;
+    const DiskCache cache(folder.path, 1 << 20);
+    const std::vector<std::byte> value(3000, std::byte{7}), other(2000, std::byte{8});
+    std::vector<std::string> warnings;
+    set_warning_handler([](const Diagnostic&) {});
+    const long count = fail_each_allocation(
+        [&] {
+            or_out_of_memory("cache", [&] {
+                // Where a failure was caught there is a warning, and the entry before or none.
+                cache.write("key", value);
+                const auto read = cache.read("key");
+                require(!read || *read == value || *read == other);
+                cache.write("key", other);
+                const auto again = cache.read("key");
+                require(!again || *again == other || *again == value);
+            });
+        },
+        [] {}, /*keeps=*/true);
+    EXPECT_GT(count, 10);
+    cache.write("key", value);
+    EXPECT_EQ(cache.read("key"), value);
+    set_warning_handler({});
+}
+
+TEST(FailingAllocationsOfFiles, LoadBundlesWholeOrNotAtAll) {
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    const Folder folder;
+    std::filesystem::create_directories(folder.path);
+    const std::string path = folder.path + "/program.kernels";
+    const Tensor x = Tensor::from<float>({4}, {1, 2, 3, 4});
+    {
+        const KernelRecorder recorder;
+        Kernel(kDouble).on(Device("cpu"))(x, arg("factor", 2.0));
+        recorder.write(path);
+    }
+    EXPECT_GT(fail_each_allocation([&] { load_kernels(path); }, [] {}, /*keeps=*/true), 10);
+    EXPECT_EQ(Kernel(kDouble).on(Device("cpu"))(x, arg("factor", 3.0)).values().at(3), 12);
+}
+
+}  // namespace
+}  // namespace quern
