@@ -81,8 +81,9 @@ public:
 };
 
 TEST_F(Modes, KernelsRunOnThreadsOfTheProgram) {
-    const Kernel kernel(kSquares);
-    const Tensor x = long_rows();
+    // So many that they are worth threads.
+    const Kernel kernel = example("17");
+    const Tensor x = uniform({1 << 18}, 5);
     set_num_threads(3);
     for (const char* device : {"interpreter", "cpu"}) {
         const Kernel there = kernel.on(Device(device)).with(Numerics::Reproducible);
