@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "quern/runtime/cpu_plugin.h"
 #include "tests/conformance/operands.h"
 
 namespace quern {
@@ -40,6 +41,25 @@ TEST(Check64, MatmulOfOddShapes) {
 
 /// Every 585th row of a matrix of 4096 rows: the first, the last and six between.
 Tensor rows_across(const Tensor& matrix) { return matrix.slice(0, 0, 4096, 585); }
+
+TEST(Check64, TheProductOf4096CubedIsRight) {
+    const bool is_fast = Device().is_cpu() && cpu::chosen_simd() >= cpu::Simd::Avx2;
+    if (!is_fast) GTEST_SKIP() << "minutes on " << Device().id() << " with these instructions";
+    const Kernel matmul = example("09");
+    const Tensor whole = uniform({4096, 4096}, 1, 0.5, 1);
+    for (const DType dtype : {DType::Float32, DType::Float16}) {
+        const Tensor a = whole.to(dtype), b = a.permute({1, 0}).contiguous();
+        const Tensor c = matmul(a, b);
+        ASSERT_EQ(c.dtype(), dtype);
+        const Tensor some = rows_across(rows_across(c).permute({1, 0}));
+        const double store = dtype == DType::Float16 ? rounding_of(dtype) : 0;
+        const std::vector<double> expected =
+            product(rows_across(a), rows_across(a).permute({1, 0}).contiguous(), 1, 8, 4096, 8);
+        // That of a matrix with its transpose is symmetric.
+        EXPECT_CLOSE(some, expected, store + kRelative, 0);
+        EXPECT_TRUE(same_bits(c, c.permute({1, 0})));
+    }
+}
 
 // The product of two 4096 x 4096 matrices takes the interpreter minutes. An element of it is made
 // from one row and one column alone, so 64 of its elements are computed here, the four corners
