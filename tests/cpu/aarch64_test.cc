@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "tests/cpu/compiled_run.h"
+#include "tests/cpu/definitions.h"
 #include "tests/folder.h"
 #include "tests/schedule/examples.h"
 
@@ -121,23 +122,27 @@ TEST_F(Aarch64, RunsTheExamples) {
     }
 }
 
-TEST_F(Aarch64, EvaluatesFunctionsOfEveryFloatDtype) {
-    const char* const functions[] = {"exp", "log", "sin",  "tanh", "erf",   "sqrt",
-                                     "abs", "cos", "log2", "exp2", "rsqrt", "floor"};
-    for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
-        for (const char* function : functions) {
-            SCOPED_TRACE(std::string(function) + " of " + std::string(to_string(dtype)));
-            Tensor x = uniform({67}, 3, 0.1, 90);
-            const float special[] = {NAN, 0.0f, -0.0f, INFINITY, -INFINITY, -3.5f};
-            for (int i = 0; i < 6; ++i) x.data<float>()[i] = special[i];
-            const Case c("compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = " +
-                             std::string(function) + "(x[i])\n}",
-                         {x.to(dtype)});
+TEST_F(Aarch64, EvaluatesFunctionsByTheirDefinition) {
+    for (const DType dtype : kDTypes) {
+        const Tensor x = arguments(dtype);
+        for (const char* name : kFunctions) {
+            SCOPED_TRACE(std::string(name) + " of " + std::string(to_string(dtype)));
+            const Case c(text_of(name), {x});
             const auto expected = c.interpreted();
             const auto exact = run(c, Numerics::Reproducible);
-            ASSERT_TRUE(expected && exact);
+            const auto strict = run(c, Numerics::Strict);
+            ASSERT_TRUE(expected && exact && strict);
             EXPECT_TRUE(same_numbers(*exact, *expected));
+            EXPECT_TRUE(same_numbers(*strict, definition(name, x, /*fuses=*/true)));
         }
+        const Tensor y = uniform(x.shape(), 4, -3, 3, dtype);
+        const Case c(kPower, {x, y});
+        const auto expected = c.interpreted();
+        const auto exact = run(c, Numerics::Reproducible);
+        const auto strict = run(c, Numerics::Strict);
+        ASSERT_TRUE(expected && exact && strict);
+        EXPECT_TRUE(same_numbers(*exact, *expected));
+        EXPECT_TRUE(same_numbers(*strict, fused_powers(x, y)));
     }
 }
 

@@ -12,6 +12,9 @@ struct Row {
     const char* number;
     std::vector<Shape> operands;
     bool has_eps = false;
+
+    /// Whether the last operand is a mask.
+    bool has_mask = false;
 };
 
 // Beyond a chunk of a reduction, and beyond a tile.
@@ -28,6 +31,7 @@ inline const Row kRows[] = {
     {"10", {{2, 5, 7}, {2, 7, 3}}},
     {"11", {{2, 3, 6, 5}, {4, 3, 3, 2}, {4}}},
     {"12", {{2, 3, 6, 5}, {3, 3, 2}}},
+    {"13", {{1, 2, 37, 5}, {1, 2, 37, 5}, {1, 2, 37, 5}, {37, 37}}, false, true},
     {"14", {{1, 2, 130, 8}, {1, 2, 130, 8}, {1, 2, 130, 8}}},
     {"14", {{1, 1, 128, 16}, {1, 1, 128, 16}, {1, 1, 128, 16}}},
     {"15", {{70, 80}}},
@@ -43,6 +47,7 @@ inline cpu_test::Case case_of(const Row& row) {
     for (std::size_t i = 0; i < row.operands.size(); ++i) {
         operands.push_back(uniform(row.operands[i], i + 1));
     }
+    if (row.has_mask) operands.back() = random_tensor(row.operands.back(), DType::Bool, 9);
     return cpu_test::Case(example_text(row.number), operands, arguments);
 }
 
