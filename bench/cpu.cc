@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bench/cpu_jobs.h"
+#include "bench/targets.h"
 #include "bench/torch_peer.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
@@ -147,12 +148,7 @@ Times times_of(const Job& job) {
     return times;
 }
 
-/// What was to be reached and was not.
-std::vector<std::string> missed;
-
-void expect_at_least(const std::string& what, double got, double target) {
-    if (got < target) missed.push_back(fmt::format("{}: {:.2f}, target {}", what, got, target));
-}
+Targets targets;
 
 /// How many times faster a kernel on 64 KiB is with the instructions of one level than of another.
 double speed_up(const std::string& text, const std::vector<Tensor>& operands,
@@ -181,8 +177,8 @@ void print_levels() {
             const double times =
                 speed_up(example(number), operands, arguments, cpu::Simd::Scalar, simd);
             std::printf("%s on 64 KiB, %s over scalar: %.1fx\n", name, cpu::to_string(simd), times);
-            expect_at_least(fmt::format("{}, {} over scalar", name, cpu::to_string(simd)), times,
-                            simd == cpu::Simd::Avx512 ? 4 : 2);
+            targets.at_least(fmt::format("{}, {} over scalar", name, cpu::to_string(simd)), times,
+                             simd == cpu::Simd::Avx512 ? 4 : 2);
         }
     }
 }
@@ -207,7 +203,7 @@ void print_attention() {
         const std::size_t extra = memory_counters().peak - before - result.bytes();
         std::printf("14 over 13 at %d x 64: %.1fx; %.0f KiB besides operands and result\n",
                     int(seq), seconds[0] / seconds[1], double(extra) / 1024);
-        if (seq == 4096) expect_at_least("14 over 13", seconds[0] / seconds[1], 5);
+        if (seq == 4096) targets.at_least("14 over 13", seconds[0] / seconds[1], 5);
     }
 }
 
@@ -220,16 +216,16 @@ void print_row(const Job& job, double peak) {
     std::printf("%-28s %9.3f %7.1f %s %7.1f %7.0f %% %9.2fx\n", job.name.c_str(),
                 times.two_threads * 1e3, rate / 1e9, job.bound == Bound::Fma ? "GFLOP" : "GB   ",
                 bound / 1e9, 100 * rate / bound, times.one_thread / times.two_threads);
-    expect_at_least(job.name + ", of the bound", rate / bound, job.target);
+    targets.at_least(job.name + ", of the bound", rate / bound, job.target);
     if (job.is_arithmetic) {
-        expect_at_least(job.name + ", two threads", times.one_thread / times.two_threads, 1.85);
+        targets.at_least(job.name + ", two threads", times.one_thread / times.two_threads, 1.85);
     }
-    if (!times.agrees) missed.push_back(job.name + ": not what its peers compute");
+    if (!times.agrees) targets.missed(job.name + ": not what its peers compute");
     if (times.by_hand > 0) {
         std::printf("%-28s %9.3f ms by hand with AVX-512: %.0f %% of it\n", "", times.by_hand * 1e3,
                     100 * times.by_hand / times.two_threads);
-        expect_at_least(job.name + ", of what is written by hand",
-                        times.by_hand / times.two_threads, 0.9);
+        targets.at_least(job.name + ", of what is written by hand",
+                         times.by_hand / times.two_threads, 0.9);
     }
     if (job.torch.empty()) return;
     if (times.torch == 0) {
@@ -238,7 +234,7 @@ void print_row(const Job& job, double peak) {
     }
     const double over = times.torch / times.two_threads;
     std::printf("%-28s %9.3f ms by PyTorch: %.1fx\n", "", times.torch * 1e3, over);
-    expect_at_least(job.name + ", over PyTorch", over, job.over_torch);
+    targets.at_least(job.name + ", over PyTorch", over, job.over_torch);
 }
 
 }  // namespace
@@ -258,11 +254,10 @@ int main() {
         if (is_right(job)) {
             print_row(job, peak);
         } else {
-            missed.push_back(job.name + ": not what the interpreter computes");
+            targets.missed(job.name + ": not what the interpreter computes");
         }
     }
     print_levels();
     print_attention();
-    for (const std::string& each : missed) std::printf("missed: %s\n", each.c_str());
-    return missed.empty() ? 0 : 1;
+    return targets.finish();
 }

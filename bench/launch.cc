@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/targets.h"
 #include "quern/kernel.h"
 #include "tests/cpu/case.h"
 
@@ -36,6 +37,8 @@ namespace {
 
 using namespace quern;
 using Clock = std::chrono::steady_clock;
+
+bench::Targets targets;
 
 constexpr const char* kTiny = R"(compute(x) {
     @kernel elementwise
@@ -79,6 +82,7 @@ void launches() {
         "launch of a cached kernel on 16 elements: %.2f us; allocations: %ld, of which the "
         "result %ld\n",
         seconds * 1e6, allocations - start, of_result);
+    targets.at_most("launch, us", seconds * 1e6, 2);
     Tensor result(x.shape(), x.dtype(), x.device());
     kernel.into(result, x);
     const long before_again = allocations;
@@ -91,9 +95,16 @@ void launches() {
     });
     std::printf("the same into a result that is there: %.2f us; allocations: %ld\n", into * 1e6,
                 again);
+    targets.at_most("allocations of a launch", double(again), 0);
 }
 
-void compiles(const char* name, const cpu_test::Case& c) {
+/// At most so many milliseconds; 0 where they are only shown.
+struct Limit {
+    double all = 0;
+    double passes = 0;
+};
+
+void compiles(const char* name, const cpu_test::Case& c, Limit limit) {
     double before_llvm = 1e30;
     const double all = least(20, [&] {
         const ir::Facts facts = c.facts();
@@ -105,6 +116,10 @@ void compiles(const char* name, const cpu_test::Case& c) {
     });
     std::printf("compile %s: %.2f ms, of which our passes %.2f ms\n", name, all * 1e3,
                 before_llvm * 1e3);
+    if (limit.all > 0) targets.at_most(fmt::format("compile {}, ms", name), all * 1e3, limit.all);
+    if (limit.passes > 0) {
+        targets.at_most(fmt::format("our passes of {}, ms", name), before_llvm * 1e3, limit.passes);
+    }
 }
 
 /// In a new process: parse, find the code on disk, run.
@@ -142,13 +157,14 @@ void loads(const char* self) {
     std::filesystem::remove_all(folder);
     std::sort(times.begin(), times.end());
     if (first >= 0 || times.front() < 0) {
-        std::printf("a new process: expected the first to compile and the others not to\n");
+        targets.missed("a new process: expected the first to compile and the others not to");
         return;
     }
     std::printf(
         "a new process, from text to result with code from the disk, without LLVM: "
         "%.3f ms (least), %.3f ms (median of 21)\n",
         times.front(), times[10]);
+    targets.at_most("from the disk, ms", times.front(), 1);
 }
 
 }  // namespace
@@ -165,14 +181,15 @@ int main(int argc, char** argv) {
     loads(argv[0]);
     const Tensor x({1 << 20});
     const Tensor heads({1, 2, 128, 64});
-    compiles("01 relu", cpu_test::Case(text_of("01_relu.quern"), {x}));
-    compiles("17 gelu", cpu_test::Case(text_of("17_gelu.quern"), {x}));
+    constexpr Limit kElementwise{15, 0.5}, kAttention{60, 3};
+    compiles("01 relu", cpu_test::Case(text_of("01_relu.quern"), {x}), kElementwise);
+    compiles("17 gelu", cpu_test::Case(text_of("17_gelu.quern"), {x}), kElementwise);
     const Tensor odd({100003}), odd_heads({1, 2, 1025, 65});
-    compiles("17 gelu of 100003 elements", cpu_test::Case(text_of("17_gelu.quern"), {odd}));
-    compiles("14 flash attention",
-             cpu_test::Case(text_of("14_flash_attention.quern"), {heads, heads, heads}));
-    compiles(
-        "14 flash attention with tiles that are cut off",
-        cpu_test::Case(text_of("14_flash_attention.quern"), {odd_heads, odd_heads, odd_heads}));
-    return 0;
+    compiles("17 gelu of 100003 elements", cpu_test::Case(text_of("17_gelu.quern"), {odd}),
+             kElementwise);
+    const std::string attention = text_of("14_flash_attention.quern");
+    compiles("14 flash attention", cpu_test::Case(attention, {heads, heads, heads}), kAttention);
+    compiles("14 flash attention with tiles that are cut off",
+             cpu_test::Case(attention, {odd_heads, odd_heads, odd_heads}), {});
+    return targets.finish();
 }
