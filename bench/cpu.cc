@@ -239,7 +239,9 @@ void print_row(const Job& job, double peak) {
 
 }  // namespace
 
-int main() {
+// bench_cpu [NAME]: all, or the rows whose names have NAME in them.
+int main(int argc, char** argv) {
+    const std::string wanted = argc > 1 ? argv[1] : "";
     if (cpu::plugin_path().empty()) {
         std::printf("skipped: no plug-in with LLVM 19\n");
         return 0;
@@ -251,13 +253,16 @@ int main() {
     std::printf("%-28s %9s %13s %7s %9s %10s\n", "kernel", "ms", "rate   ", "bound", "of it",
                 "2 threads");
     for (const Job& job : jobs()) {
+        if (job.name.find(wanted) == std::string::npos) continue;
         if (is_right(job)) {
             print_row(job, peak);
         } else {
             targets.missed(job.name + ": not what the interpreter computes");
         }
     }
-    print_levels();
-    print_attention();
+    if (wanted.empty()) {
+        print_levels();
+        print_attention();
+    }
     return targets.finish();
 }

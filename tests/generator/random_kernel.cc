@@ -305,8 +305,40 @@ private:
         return names_.back();
     }
 
+    /// Which q a reduction goes over.
+    struct Span {
+        std::string text;
+        std::function<std::int64_t(const Environment&)> begin, end;
+        std::int64_t step = 1;
+    };
+
+    /// All, or a part that a loop around it decides once K is bound by a loop over all of it.
+    Span span() {
+        const std::string& all = depth_.bound;
+        const auto zero = [](const Environment&) { return std::int64_t(0); };
+        const auto extent = [k = depth_.extent](const Environment&) { return k; };
+        if (!binds_depth_ || chance(0.5)) {
+            binds_depth_ = true;
+            return {"0.." + all, zero, extent};
+        }
+        const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
+        const int shift = pick(0, 3);
+        const std::string place = loops_[l].name + " + " + std::to_string(shift);
+        const auto cut = [l, shift, k = depth_.extent](const Environment& e) {
+            return std::min(e.loops[l] + shift, k);
+        };
+        Span part = chance(0.5) ? Span{"0..min(" + place + ", " + all + ")", zero, cut}
+                                : Span{"min(" + place + ", " + all + ").." + all, cut, extent};
+        if (chance(0.3)) {
+            part.step = pick(2, 5);
+            part.text += " step " + std::to_string(part.step);
+        }
+        return part;
+    }
+
     void reduction() {
         const bool guarded = chance(0.3);
+        const Span over = span();
         const std::int64_t limit = pick(0, 12);
         const Expression e = expression(pick(1, 2), true);
         const int kind = pick(0, 2);
@@ -316,7 +348,7 @@ private:
                                               : "1000";
         const std::string first = kind == 0 || is_integer_ ? start : start + ".0";
         line("var " + name + " = " + first);
-        line("for " + depth_.name + " in 0.." + depth_.bound + ":");
+        line("for " + depth_.name + " in " + over.text + ":");
         ++indent_;
         if (guarded) {
             line("if " + depth_.name + " < " + std::to_string(limit) + ":");
@@ -327,28 +359,28 @@ private:
                              " + 0 * " + reducing_load() + ")");
         indent_ -= guarded ? 2 : 1;
         names_.push_back(name);
-        steps_.push_back(
-            [this, kind, guarded, limit, x = e.value, extent = depth_.extent](Environment& env) {
-                double total = kind == 0 ? 0 : kind == 1 ? -1000 : 1000, magnitude = 0, error = 0;
-                for (std::int64_t q = 0; q < extent; ++q) {
-                    if (guarded && q >= limit) break;
-                    env.loops.push_back(q);
-                    const Approximate a = x(env);
-                    env.loops.pop_back();
-                    magnitude += std::abs(a.value);
-                    if (kind == 0) {
-                        total += a.value;
-                        error += a.error;
-                    } else {
-                        total = kind == 1 ? std::max(total, a.value) : std::min(total, a.value);
-                        error = std::max(error, a.error);
-                    }
+        steps_.push_back([this, kind, guarded, limit, x = e.value, over](Environment& env) {
+            double total = kind == 0 ? 0 : kind == 1 ? -1000 : 1000, magnitude = 0, error = 0;
+            const std::int64_t end = over.end(env);
+            for (std::int64_t q = over.begin(env); q < end; q += over.step) {
+                if (guarded && q >= limit) break;
+                env.loops.push_back(q);
+                const Approximate a = x(env);
+                env.loops.pop_back();
+                magnitude += std::abs(a.value);
+                if (kind == 0) {
+                    total += a.value;
+                    error += a.error;
+                } else {
+                    total = kind == 1 ? std::max(total, a.value) : std::min(total, a.value);
+                    error = std::max(error, a.error);
                 }
-                // Any order of summation stays within n units of the sum of magnitudes.
-                if (kind == 0) error += unit_ * double(extent + 1) * magnitude;
-                env.names.push_back(
-                    {kind == 0 || !is_integer_ ? total : wrapped(total), is_integer_ ? 0 : error});
-            });
+            }
+            // Any order of summation stays within n units of the sum of magnitudes.
+            if (kind == 0) error += unit_ * double(depth_.extent + 1) * magnitude;
+            env.names.push_back(
+                {kind == 0 || !is_integer_ ? total : wrapped(total), is_integer_ ? 0 : error});
+        });
     }
 
     /// Reads every operand with the reduction's axis, so that each binds.
@@ -428,6 +460,7 @@ private:
     std::mt19937_64 random_;
     bool is_integer_ = false;
     bool has_depth_ = false;
+    bool binds_depth_ = false;
     DType dtype_ = DType::Float32;
     double unit_ = 0;
     std::vector<Loop> loops_;
