@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "quern/device.h"
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/pinned.h"
 #include "quern/tensor.h"
 
 namespace {
@@ -29,6 +31,11 @@ double seconds_of(const Call& call) {
 
 int main() {
     const Device host("interpreter");
+    const std::optional<std::uint64_t> limit = pinned_limit();
+    if (limit && *limit < kCount * sizeof(float)) {
+        std::printf("skipped: the process may pin %llu bytes only\n", (unsigned long long)*limit);
+        return 0;
+    }
     Tensor pinned = Tensor::pinned({kCount}, DType::Float32, host);
     std::mt19937 engine(1);
     std::generate_n(pinned.data<float>(), kCount, [&] { return float(engine()); });

@@ -216,7 +216,7 @@ void print_row(const Job& job, double peak) {
     std::printf("%-28s %9.3f %7.1f %s %7.1f %7.0f %% %9.2fx\n", job.name.c_str(),
                 times.two_threads * 1e3, rate / 1e9, job.bound == Bound::Fma ? "GFLOP" : "GB   ",
                 bound / 1e9, 100 * rate / bound, times.one_thread / times.two_threads);
-    targets.at_least(job.name + ", of the bound", rate / bound, job.target);
+    if (bound > 0) targets.at_least(job.name + ", of the bound", rate / bound, job.target);
     if (job.is_arithmetic) {
         targets.at_least(job.name + ", two threads", times.one_thread / times.two_threads, 1.85);
     }

@@ -17,6 +17,13 @@ class Stream;
 
 namespace detail {
 
+/// What follows when something has happened.
+struct Continuation {
+    /// Must not throw.
+    std::function<void()> call;
+    std::unique_ptr<Continuation> next;
+};
+
 /// Something that happens once.
 class Completion {
 public:
@@ -32,9 +39,13 @@ public:
     void wait() const;
     bool wait_until(std::chrono::steady_clock::time_point end) const;
 
-    /// Calls `next` at once if it has happened, else on the thread on which it happens. `next` must
-    /// not throw.
-    void then(std::function<void()> next);
+    /// Calls it at once if it has happened, else on the thread on which it happens.
+    void then(std::unique_ptr<Continuation> next) noexcept;
+    void then(std::function<void()> next) {
+        auto made = std::make_unique<Continuation>();
+        made->call = std::move(next);
+        then(std::move(made));
+    }
 
     /// Throws the error if there is one. Only once it has happened.
     void rethrow() const;
@@ -164,7 +175,10 @@ Future<T> run_after(const std::vector<Future<U>>& before, Work work) {
     for (const Future<U>& future : before) future.state();
     auto state = std::make_shared<detail::FutureState<T>>();
     auto task = std::make_shared<detail::Task>(
-        [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state);
+        [state, last = std::make_shared<Work>(std::move(work))] {
+            state->value.emplace((*last)());
+        },
+        state);
     auto missing = std::make_shared<std::atomic<std::size_t>>(before.size());
     for (const Future<U>& each : before) {
         each.state().then([task, missing] {

@@ -57,17 +57,23 @@ bool run_chunks(std::int64_t count, int threads, ChunkBody body);
 template <class Body>
 bool parallel_for(std::int64_t count, int threads, Body&& body) {
     using Callable = std::remove_reference_t<Body>;
-    const auto call = [](void* callable, std::int64_t begin, std::int64_t end) -> bool {
-        Callable& body = *static_cast<Callable*>(callable);
-        if constexpr (std::is_void_v<decltype(body(begin, end))>) {
-            body(begin, end);
-            return true;
-        } else {
-            return body(begin, end);
-        }
-    };
-    return detail::run_chunks(
-        count, threads, {const_cast<void*>(static_cast<const void*>(std::addressof(body))), +call});
+    if constexpr (std::is_function_v<Callable>) {
+        Callable* const function = body;
+        return parallel_for(count, threads, function);
+    } else {
+        const auto call = [](void* callable, std::int64_t begin, std::int64_t end) -> bool {
+            Callable& body = *static_cast<Callable*>(callable);
+            if constexpr (std::is_void_v<decltype(body(begin, end))>) {
+                body(begin, end);
+                return true;
+            } else {
+                return body(begin, end);
+            }
+        };
+        return detail::run_chunks(
+            count, threads,
+            {const_cast<void*>(static_cast<const void*>(std::addressof(body))), +call});
+    }
 }
 
 }  // namespace quern

@@ -70,11 +70,32 @@ std::byte* thread_scratch(std::size_t bytes) {
     return kept.at_least(bytes);
 }
 
-/// For the small arrays that stages of a launch share.
-std::byte* launch_scratch(std::size_t bytes) {
-    thread_local Kept kept;
-    return kept.at_least(bytes);
-}
+/// For the small arrays that stages of a launch share. Taken from what the thread keeps while the
+/// launch lasts: another may run on the thread where this one waits for its parts.
+class LaunchScratch {
+public:
+    explicit LaunchScratch(std::size_t bytes) {
+        if (bytes == 0) return;
+        kept_ = std::exchange(of_thread(), {});
+        data_ = kept_.at_least(bytes);
+    }
+    ~LaunchScratch() {
+        if (data_) of_thread() = std::move(kept_);
+    }
+    LaunchScratch(const LaunchScratch&) = delete;
+    LaunchScratch& operator=(const LaunchScratch&) = delete;
+
+    std::byte* data() const { return data_; }
+
+private:
+    static Kept& of_thread() {
+        thread_local Kept kept;
+        return kept;
+    }
+
+    Kept kept_;
+    std::byte* data_ = nullptr;
+};
 
 std::uint64_t word_of(const interpret::ScalarValue& value, DType dtype) {
     std::uint64_t word = 0;
@@ -322,7 +343,8 @@ bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addre
 
     std::size_t small = 0;
     for (const std::size_t bytes : launch.shared) small += bytes <= kKept ? bytes : 0;
-    std::byte* free = small > 0 ? launch_scratch(small) : nullptr;
+    const LaunchScratch scratch(small);
+    std::byte* free = scratch.data();
     std::vector<std::shared_ptr<Storage>> large;
     for (std::size_t i = 0; i < launch.shared.size(); ++i) {
         const std::size_t bytes = launch.shared[i];

@@ -1,9 +1,12 @@
 #include "quern/future.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "quern/error.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 #include "quern/support/threads.h"
 
 #ifndef QUERN_NO_THREADS
@@ -40,6 +43,36 @@ std::exception_ptr error_of(const std::function<void()>& work) {
     return nullptr;
 }
 
+/// In the order in which they were added.
+class Continuations {
+public:
+    Continuations() = default;
+    Continuations(Continuations&&) = default;
+    Continuations& operator=(Continuations&&) = default;
+    ~Continuations() { clear(); }
+
+    void add(std::unique_ptr<Continuation> added) noexcept {
+        Continuation* const last = added.get();
+        (first_ ? last_->next : first_) = std::move(added);
+        last_ = last;
+    }
+
+    void call_all() {
+        Continuations all;
+        std::swap(all.first_, first_);
+        for (Continuation* each = all.first_.get(); each; each = each->next.get()) each->call();
+    }
+
+private:
+    /// One by one: a long list would be as deep a recursion.
+    void clear() noexcept {
+        while (first_) first_ = std::move(first_->next);
+    }
+
+    std::unique_ptr<Continuation> first_;
+    Continuation* last_ = nullptr;
+};
+
 }  // namespace
 
 #ifdef QUERN_NO_THREADS
@@ -47,7 +80,7 @@ std::exception_ptr error_of(const std::function<void()>& work) {
 struct Completion::State {
     bool is_done = false;
     std::exception_ptr error;
-    std::vector<std::function<void()>> next;
+    Continuations next;
 };
 
 bool Completion::is_done() const noexcept { return state_->is_done; }
@@ -55,8 +88,7 @@ bool Completion::is_done() const noexcept { return state_->is_done; }
 void Completion::finish(std::exception_ptr error) {
     state_->error = std::move(error);
     state_->is_done = true;
-    const auto next = std::move(state_->next);
-    for (const auto& each : next) each();
+    state_->next.call_all();
 }
 
 void Completion::wait() const {
@@ -66,9 +98,9 @@ void Completion::wait() const {
 
 bool Completion::wait_until(std::chrono::steady_clock::time_point) const { return state_->is_done; }
 
-void Completion::then(std::function<void()> next) {
-    if (state_->is_done) return next();
-    state_->next.push_back(std::move(next));
+void Completion::then(std::unique_ptr<Continuation> next) noexcept {
+    if (state_->is_done) return next->call();
+    state_->next.add(std::move(next));
 }
 
 void run_later(std::shared_ptr<Task> task) noexcept { task->done->finish(error_of(task->call)); }
@@ -82,8 +114,10 @@ namespace {
 /// a program that ends waits for what it began, and the threads sleep on.
 class Executor {
 public:
-    static Executor& instance() {
-        static Executor& executor = *new Executor;
+    static Executor& instance() noexcept {
+        // Where there is no memory it is there too.
+        alignas(Executor) static std::byte memory[sizeof(Executor)];
+        static Executor& executor = *new (memory) Executor;
         return executor;
     }
 
@@ -102,17 +136,26 @@ public:
         return true;
     }
 
-    /// Around a wait of the calling thread.
-    void begin_wait() {
-        if (!is_worker()) return;
+    /// Around a wait of the calling thread. False if nobody would be left to do what is queued, and
+    /// the system gives no thread for it: then the caller does it itself.
+    bool begin_wait() {
+        if (!is_worker()) return true;
         const std::lock_guard lock(mutex_);
         ++waiting_;
-        has_thread_for(queued_);
+        if (queued_ == 0 || has_thread_for(queued_)) return true;
+        --waiting_;
+        return false;
     }
     void end_wait() {
         if (!is_worker()) return;
         const std::lock_guard lock(mutex_);
         --waiting_;
+    }
+
+    /// Does the first of what is queued, if there is any.
+    void work_once() {
+        std::unique_lock lock(mutex_);
+        if (first_) work_on_first(lock);
     }
 
 private:
@@ -150,20 +193,29 @@ private:
             ++idle_;
             work_waits_.wait(lock, [this] { return first_ != nullptr; });
             --idle_;
-            std::shared_ptr<Task> task = std::move(first_);
-            first_ = std::move(task->next);
-            if (!first_) last_ = nullptr;
-            --queued_;
-            lock.unlock();
-            std::exception_ptr error = error_of(task->call);
-            // What the work held is released before anybody sees its end.
-            task->call = nullptr;
-            task->done->finish(std::move(error));
-            task = nullptr;
-            lock.lock();
-            if (--unfinished_ <= 1) all_done_.notify_all();
+            // The program may want fewer than there are.
+            if (threads_ - waiting_ > most_at_work()) {
+                work_waits_.notify_one();
+                break;
+            }
+            work_on_first(lock);
         }
         --threads_;
+    }
+
+    void work_on_first(std::unique_lock<std::mutex>& lock) {
+        std::shared_ptr<Task> task = std::move(first_);
+        first_ = std::move(task->next);
+        if (!first_) last_ = nullptr;
+        --queued_;
+        lock.unlock();
+        std::exception_ptr error = error_of(task->call);
+        // What the work held is released before anybody sees its end.
+        task->call = nullptr;
+        task->done->finish(std::move(error));
+        task = nullptr;
+        lock.lock();
+        if (--unfinished_ <= 1) all_done_.notify_all();
     }
 
     /// Work that ends the program itself is not waited for.
@@ -197,7 +249,7 @@ struct Completion::State {
     std::condition_variable happened;
     std::atomic<bool> is_done{false};
     std::exception_ptr error;
-    std::vector<std::function<void()>> next;
+    Continuations next;
 };
 
 bool Completion::is_done() const noexcept {
@@ -205,51 +257,62 @@ bool Completion::is_done() const noexcept {
 }
 
 void Completion::finish(std::exception_ptr error) {
-    std::vector<std::function<void()>> next;
+    Continuations next;
     {
         const std::lock_guard lock(state_->mutex);
         state_->error = std::move(error);
-        next = std::move(state_->next);
+        std::swap(next, state_->next);
         state_->is_done.store(true, std::memory_order_release);
         state_->happened.notify_all();
     }
-    for (const auto& each : next) each();
+    next.call_all();
 }
 
 void Completion::wait() const {
-    if (is_done()) return;
-    Executor::instance().begin_wait();
-    {
-        std::unique_lock lock(state_->mutex);
-        state_->happened.wait(lock, [this] { return is_done(); });
+    Executor& executor = Executor::instance();
+    while (!is_done()) {
+        if (!executor.begin_wait()) {
+            executor.work_once();
+            continue;
+        }
+        {
+            std::unique_lock lock(state_->mutex);
+            state_->happened.wait(lock, [this] { return is_done(); });
+        }
+        executor.end_wait();
     }
-    Executor::instance().end_wait();
 }
 
 bool Completion::wait_until(std::chrono::steady_clock::time_point end) const {
-    if (is_done()) return true;
-    Executor::instance().begin_wait();
-    bool is = false;
-    {
-        std::unique_lock lock(state_->mutex);
-        is = state_->happened.wait_until(lock, end, [this] { return is_done(); });
+    Executor& executor = Executor::instance();
+    while (!is_done()) {
+        if (!executor.begin_wait()) {
+            executor.work_once();
+            continue;
+        }
+        bool is = false;
+        {
+            std::unique_lock lock(state_->mutex);
+            is = state_->happened.wait_until(lock, end, [this] { return is_done(); });
+        }
+        executor.end_wait();
+        return is;
     }
-    Executor::instance().end_wait();
-    return is;
+    return true;
 }
 
-void Completion::then(std::function<void()> next) {
+void Completion::then(std::unique_ptr<Continuation> next) noexcept {
     {
         const std::lock_guard lock(state_->mutex);
-        if (!is_done()) return state_->next.push_back(std::move(next));
+        if (!is_done()) return state_->next.add(std::move(next));
     }
-    next();
+    next->call();
 }
 
 void run_later(std::shared_ptr<Task> task) noexcept {
     if (Executor::instance().post(task)) return;
     const std::shared_ptr<Completion> done = task->done;
-    task->call = [] { raise(OutOfMemory("[async] expected a thread, got none from the system")); };
+    task->call = [] { raise_out_of_memory("async"); };
     done->finish(error_of(task->call));
 }
 

@@ -11,8 +11,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <thread>
 #include <vector>
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
 #endif
 
 namespace quern {
@@ -76,13 +80,14 @@ public:
 
     /// Works on ranges until there are none left.
     void work() {
-        inside_body = true;
+        // A program's pool may let a thread that waits within a body work on another job.
+        const bool was_inside = std::exchange(inside_body, true);
         while (!stopped_.load(std::memory_order_relaxed)) {
             const auto [begin, end] = take();
             if (begin == end) break;
             if (!call(begin, end)) stopped_.store(true);
         }
-        inside_body = false;
+        inside_body = was_inside;
     }
 
     /// The result, once nobody works on it.
@@ -154,12 +159,20 @@ bool spin_until(const Condition& happened) {
 }
 
 /// Threads that wait for jobs. They are never joined: the pool outlives every static object, and
-/// a process that forked or exits from a helper has nothing to wait for.
+/// a process that exits from a helper has nothing to wait for.
 class Pool {
 public:
     static Pool& instance() {
-        static Pool& pool = *new Pool;
-        return pool;
+        if (Pool* const found = current().load()) return *found;
+#if defined(__unix__) || defined(__APPLE__)
+        // A child of fork() has none of the threads.
+        static const int handler =
+            ::pthread_atfork(nullptr, nullptr, [] { current().store(nullptr); });
+        static_cast<void>(handler);
+#endif
+        auto made = std::make_unique<Pool>();
+        Pool* other = nullptr;
+        return current().compare_exchange_strong(other, made.get()) ? *made.release() : *other;
     }
 
     void run(Job& job, int threads) {
@@ -186,6 +199,11 @@ public:
     }
 
 private:
+    static std::atomic<Pool*>& current() noexcept {
+        static std::atomic<Pool*> pool{nullptr};
+        return pool;
+    }
+
     /// Needs the mutex. A system that refuses another thread leaves the work to those there are.
     void start_helpers(int wanted) {
         while (helpers_ < wanted) {

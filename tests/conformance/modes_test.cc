@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <thread>
 
@@ -95,6 +96,37 @@ TEST_F(Modes, KernelsRunOnThreadsOfTheProgram) {
         EXPECT_TRUE(same_bits(there.async()(x).get(), expected)) << device;
         EXPECT_EQ(pool.calls, 2) << device;
     }
+}
+
+/// As pools whose threads work for others while they wait: each call does a launch of another
+/// kernel on the thread that calls.
+class WorksForOthers : public ThreadPool {
+public:
+    explicit WorksForOthers(std::function<void()> other) : other_(std::move(other)) {}
+    void run(int count, void (*task)(void* context, int i), void* context) noexcept override {
+        for (int i = 0; i < count; ++i) task(context, i);
+        if (is_at_it_) return;
+        is_at_it_ = true;
+        other_();
+        is_at_it_ = false;
+    }
+
+private:
+    std::function<void()> other_;
+    bool is_at_it_ = false;
+};
+
+TEST_F(Modes, ALaunchWithinTheWaitOfAnotherTakesNoneOfItsMemory) {
+    const Kernel sum = example("04").on(Device("cpu"));
+    const std::int64_t n = 1 << 22;
+    const Tensor ones = Tensor::from({n}, std::vector<float>(std::size_t(n), 1));
+    const Tensor twos = Tensor::from({n}, std::vector<float>(std::size_t(n), 2));
+    set_num_threads(3);
+    double other = 0;
+    WorksForOthers pool([&] { other = sum(twos).item(); });
+    set_thread_pool(&pool);
+    EXPECT_EQ(sum(ones).item(), double(n));
+    EXPECT_EQ(other, 2.0 * double(n));
 }
 
 TEST_F(Modes, OfAKernelWinsOverThatOfTheProcess) {

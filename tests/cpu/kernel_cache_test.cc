@@ -190,7 +190,9 @@ TEST_F(KernelCache, CompilesWhatItMayNotRead) {
     }
     int status = 0;
     waitpid(child, &status, 0);
-    EXPECT_EQ(WEXITSTATUS(status), 0) << "2: rights could not be given up";
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "rights could not be given up";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(KernelCache, IsFilledByManyProcessesAtOnce) {

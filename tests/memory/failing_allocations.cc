@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "quern/error.h"
@@ -35,6 +36,8 @@ std::atomic<long> blocks{0};
 /// Layers of Vulkan would be counted too, and keep what they see.
 const bool has_no_layers = unsetenv("VK_INSTANCE_LAYERS") == 0;
 
+std::atomic<bool> refuses_threads{false};
+
 bool fails_now() {
     const bool fails = (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) ||
                        (fails_for_good.load() && has_failed.load());
@@ -44,12 +47,23 @@ bool fails_now() {
 
 }  // namespace
 
+#define QUERN_START \
+    _ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE
+#define QUERN_JOIN_(a, b) a##b
+#define QUERN_JOIN(a, b) QUERN_JOIN_(a, b)
+#define QUERN_REAL_START QUERN_JOIN(__real_, QUERN_START)
+#define QUERN_WRAP_START QUERN_JOIN(__wrap_, QUERN_START)
+
 // The linker puts these in place of what the library calls (see tests/CMakeLists.txt).
 extern "C" {
 void* __real_malloc(std::size_t size);
 void* __real_calloc(std::size_t count, std::size_t size);
 void* __real_mmap(void* at, std::size_t size, int protection, int flags, int file, off_t offset);
 
+#if defined(__APPLE__)
+// Its linker puts nothing in place.
+void* __real_malloc(std::size_t size) { return std::malloc(size); }
+#else
 void* __wrap_malloc(std::size_t size) { return fails_now() ? nullptr : __real_malloc(size); }
 void* __wrap_calloc(std::size_t count, std::size_t size) {
     return fails_now() ? nullptr : __real_calloc(count, size);
@@ -57,6 +71,16 @@ void* __wrap_calloc(std::size_t count, std::size_t size) {
 void* __wrap_mmap(void* at, std::size_t size, int protection, int flags, int file, off_t offset) {
     return fails_now() ? MAP_FAILED : __real_mmap(at, size, protection, flags, file, offset);
 }
+
+// Of GNU's library: what the constructor of std::thread calls.
+void QUERN_REAL_START(void* self, void* state, void (*depend)());
+void QUERN_WRAP_START(void* self, void* state, void (*depend)()) {
+    if (refuses_threads) {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    }
+    QUERN_REAL_START(self, state, depend);
+}
+#endif
 }
 
 namespace {
@@ -115,7 +139,8 @@ bool is_back_to(const InUse& before) {
 }
 
 /// Lets allocation `n` fail; false if there are not so many.
-bool fail_one(long n, const std::function<void()>& action, const std::function<void()>& prepare) {
+bool acts_well_without(long n, const std::function<void()>& action,
+                       const std::function<void()>& prepare) {
     std::string outcome = "well";
     prepare();
     has_failed = false;
@@ -150,7 +175,7 @@ long fail_each(const std::function<void()>& action, const std::function<void()>&
         bool is_lost = !keeps;
         for (int time = 0; time == 0 || (is_lost && time < kFirstTimes); ++time) {
             const InUse before = in_use();
-            if (!fail_one(n, action, prepare)) return n;
+            if (!acts_well_without(n, action, prepare)) return n;
             is_lost = is_lost && !is_back_to(before);
             if (::testing::Test::HasFailure()) return n;
         }
@@ -173,11 +198,15 @@ long fail_each_allocation(const std::function<void()>& action, const std::functi
     return count;
 }
 
+void fail_one(long n) { until_failure = n; }
+
 void fail_all(bool fails) {
     has_failed = false;
     fails_for_good = fails;
     until_failure = fails ? 0 : kNever;
 }
+
+void refuse_threads(bool refuses) { refuses_threads = refuses; }
 
 void require(bool condition) {
     if (!condition) throw std::runtime_error("a wrong result");

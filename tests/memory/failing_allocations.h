@@ -15,8 +15,14 @@ long fail_each_allocation(
     const std::function<void()>& action, const std::function<void()>& prepare = [] {},
     bool keeps = false);
 
+/// The allocation after the next n fails.
+void fail_one(long n);
+
 /// All allocations fail, until it is called with false.
 void fail_all(bool fails);
+
+/// The system gives no thread, until it is called with false.
+void refuse_threads(bool refuses);
 
 /// Throws what no test expects.
 void require(bool condition);

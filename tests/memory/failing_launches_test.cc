@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,6 +21,7 @@
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/disk_cache.h"
 #include "quern/support/memory.h"
+#include "quern/threads.h"
 #include "tests/memory/failing_allocations.h"
 
 namespace quern {
@@ -84,14 +87,15 @@ TEST_P(FailingAllocationsOn, LoseNothingThatWaitsForSeveral) {
 TEST_P(FailingAllocationsOn, LeaveStreamsInOrder) {
     const long count = fail_each_allocation([&] {
         std::optional<Stream> one, other;
-        or_out_of_memory("test", [&] { one.emplace(), other.emplace(); });
+        one.emplace();
+        other.emplace();
         const Future<Tensor> a = kernel_.async(*one)(few_, arg("factor", 2.0));
-        or_out_of_memory("test", [&] { other->wait(one->record()); });
+        other->wait(one->record());
         const Future<Tensor> b = kernel_.async(*other)(a, arg("factor", 2.0));
         const Future<Tensor> c = kernel_.async(*other)(b, arg("factor", 2.0));
         require(c.get().data<float>()[0] == 24);
         require(a.is_ready() && b.is_ready());
-        or_out_of_memory("test", [&] { other->synchronize(); });
+        other->synchronize();
     });
     EXPECT_GT(count, 20);
 }
@@ -102,7 +106,7 @@ TEST_P(FailingAllocationsOn, LeaveAStreamThatLivesOnUsable) {
         [&] {
             const Future<Tensor> a = kernel_.async(stream)(few_, arg("factor", 2.0));
             require(a.get().data<float>()[0] == 6);
-            or_out_of_memory("test", [&] { stream.synchronize(); });
+            stream.synchronize();
         },
         [] {}, /*keeps=*/true);
 }
@@ -153,6 +157,76 @@ TEST_P(FailingAllocationsOn, LoseNoPartOfWorkThatIsSpread) {
 
 INSTANTIATE_TEST_SUITE_P(, FailingAllocationsOn, ::testing::ValuesIn(host_devices()),
                          [](const auto& info) { return info.param; });
+
+/// Twice as deep as there are threads at work at a time.
+int depth(int n) {
+    return n == 0 ? 0 : 1 + run_async<int>([n] { return depth(n - 1); }).get();
+}
+
+/// What a program says whose threads are refused: in a process of its own, where no thread is yet.
+TEST(RefusedThreads, LeaveAsynchronousWorkToThoseThatThereAre) {
+    EXPECT_EXIT(
+        {
+            // One thread, which waits for work that it began.
+            const int found = run_async<int>([] {
+                                  failing::refuse_threads(true);
+                                  return depth(20);
+                              }).get();
+            std::_Exit(found == 20 ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
+TEST(RefusedThreads, AreOutOfMemoryWhereThereIsNone) {
+    EXPECT_EXIT(
+        {
+            failing::refuse_threads(true);
+            const Future<int> refused = run_async<int>([] { return 1; });
+            int code = 1;
+            try {
+                refused.get();
+            } catch (const OutOfMemory&) {
+                failing::refuse_threads(false);
+                code = run_async<int>([] { return 0; }).get();
+            }
+            std::_Exit(code);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
+TEST(RefusedThreads, LeaveKernelsToTheCaller) {
+    EXPECT_EXIT(
+        {
+            failing::refuse_threads(true);
+            std::atomic<std::int64_t> covered{0};
+            parallel_for(100, 4,
+                         [&](std::int64_t begin, std::int64_t end) { covered += end - begin; });
+            std::_Exit(covered == 100 ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
+/// The first asynchronous work of a process makes what later work finds.
+TEST(FailingAllocationsAtFirst, EndInOutOfMemoryOrWell) {
+    for (int n = 0; n < 12; ++n) {
+        EXPECT_EXIT(
+            {
+                int code = 2;
+                failing::fail_one(n);
+                try {
+                    code = run_async<int>([] { return 0; }).get();
+                } catch (const std::bad_alloc&) {
+                    // Of the template, which is the program's.
+                    code = 0;
+                } catch (const OutOfMemory&) {
+                    code = 0;
+                }
+                std::_Exit(code);
+            },
+            ::testing::ExitedWithCode(0), "")
+            << n;
+    }
+}
 
 /// A folder that is gone with the test.
 class Folder {

@@ -14,6 +14,7 @@
 
 #include "quern/kernel.h"
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/pinned.h"
 #include "tests/sanitized.h"
 #include "tests/tensor_test.h"
 
@@ -76,6 +77,7 @@ int locked_kib(const void* address) {
 
 TEST(PinnedMemory, IsLockedForTheSystem) {
     if (kSanitized) GTEST_SKIP() << "sanitizers let mlock() do nothing";
+    if (pinned_limit().value_or(1 << 20) < 1 << 20) GTEST_SKIP() << "fewer than 1 MiB are allowed";
     const Tensor x = Tensor::pinned({1 << 18}, DType::Float32, Device("interpreter"));
     const Tensor y({1 << 18}, DType::Float32, Device("interpreter"));
     EXPECT_GE(locked_kib(x.data()), 1024);
@@ -102,6 +104,7 @@ int ask_for_too_much() {
 
 TEST(PinnedMemory, BeyondTheLimitOfTheProcessIsRefusedWithTheLimit) {
     if (kSanitized) GTEST_SKIP() << "sanitizers let mlock() do nothing";
+    if (pinned_limit().value_or(1 << 20) < 1 << 20) GTEST_SKIP() << "fewer than 1 MiB are allowed";
     // In a process of its own: there is no way back to more.
     EXPECT_EXIT(std::_Exit(ask_for_too_much()), ::testing::ExitedWithCode(0), "");
 }

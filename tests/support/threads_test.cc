@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -137,6 +138,29 @@ TEST(ParallelFor, HandsResultsOfItsThreadsToTheCaller) {
 
 TEST(HardwareThreads, AreAtLeastOne) { EXPECT_GE(hardware_threads(), 1); }
 
+std::atomic<std::int64_t> covered{0};
+void cover(std::int64_t begin, std::int64_t end) { covered += end - begin; }
+
+TEST(ParallelFor, TakesPlainFunctionsToo) {
+    EXPECT_TRUE(parallel_for(100, 3, cover));
+    EXPECT_EQ(covered, 100);
+}
+
+TEST(ParallelFor, HasThreadsOfItsOwnInAChildOfFork) {
+    parallel_for(2, 2, [](std::int64_t, std::int64_t) {});
+    EXPECT_EXIT(
+        {
+            // More than the parent had, each of which waits for the others.
+            std::atomic<int> arrived{0};
+            parallel_for(4, 4, [&](std::int64_t, std::int64_t) {
+                ++arrived;
+                while (arrived < 4) std::this_thread::yield();
+            });
+            std::_Exit(arrived == 4 ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+}
+
 TEST(Threads, AreAsManyAsSetOrAsTheHardwareHas) {
     EXPECT_EQ(num_threads(), hardware_threads());
     set_num_threads(3);
@@ -236,13 +260,13 @@ TEST_F(SharedPool, IsCalledFromSeveralThreadsAndNotFromWithinABody) {
     for (int t = 0; t < 4; ++t) {
         callers.emplace_back([&] {
             parallel_for(10, 2, [&](std::int64_t begin, std::int64_t end) {
-                parallel_for(end - begin, 2,
+                parallel_for((end - begin) * 100, 2,
                              [&](std::int64_t b, std::int64_t e) { sum += int(e - b); });
             });
         });
     }
     for (std::thread& each : callers) each.join();
-    EXPECT_EQ(sum, 40);
+    EXPECT_EQ(sum, 4000);
     EXPECT_EQ(own.calls, 4);
 }
 
