@@ -1,11 +1,13 @@
 #include "quern/frontend/vulkan_launch.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "quern/error.h"
 #include "quern/frontend/prepare.h"
+#include "quern/frontend/self_test.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/storage.h"
@@ -76,6 +78,11 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     if (!code->error.empty()) {
         raise(DeviceError("[" + device.id() + "] " + code->error));
     }
+    const bool has_lanes = std::ranges::any_of(code->groups, &vulkan::Groups::are_lanes);
+    for (const Probe& probe : probes_for(kernel, numerics, has_lanes)) {
+        if (fault_of(probe, device).empty()) continue;
+        raise(Refusal(probe.what + ", whose test its driver fails", device.id()));
+    }
     entries_.push_back({device.id(), numerics, points, facts, code});
     return code;
 }
@@ -101,7 +108,7 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
                                result.bytes(), 0, InFlight::is_on(result, number)};
     const vulkan::Outcome outcome =
         driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
-    count_copied(outcome.copied);
+    if (!is_probing()) count_copied(outcome.copied);
     if (outcome.ticket > 0) {
         for (const Tensor& operand : launch.operands) {
             InFlight::note(operand, number, outcome.ticket);

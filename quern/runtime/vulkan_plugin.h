@@ -27,6 +27,9 @@ struct DeviceDescription {
     /// Bytes of the heap that kernels use.
     std::int64_t memory = 0;
 
+    /// The device and its driver of just this version, in words.
+    std::string driver;
+
     /// What the device lacks that every kernel needs, or empty.
     std::string missing;
 };

@@ -37,6 +37,8 @@ TEST(FailingCallsProbe, DISABLED_Runs) {
     for (const char* id : {"vulkan:0", "vulkan:0", "cpu"}) {
         try {
             use(Device(id));
+        } catch (const KernelError& error) {
+            std::printf("KernelError %s\n", error.what());
         } catch (const DeviceError& error) {
             std::printf("DeviceError %s\n", error.what());
         } catch (const OutOfMemory& error) {
@@ -119,6 +121,20 @@ TEST_F(FailingCalls, NoLoaderNoDeviceAndOneThatLacksSomethingAreE0601WithTheReas
     std::filesystem::remove_all(folder);
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
     EXPECT_TRUE(probed.says("there is no Vulkan loader")) << probed.said;
+}
+
+TEST_F(FailingCalls, ADriverThatComputesSomethingElseIsFoundBeforeAKernelNeedsIt) {
+    const Probed probed = probe("other quotients");
+    EXPECT_TRUE(probed.has_happened);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("E0600")) << probed.said;
+    EXPECT_TRUE(probed.says("arithmetic of float32, whose test its driver fails")) << probed.said;
+    EXPECT_FALSE(probed.says("vulkan:0: right")) << "what it does not divide is refused too";
+    const std::size_t first = probed.said.find("fails the test of arithmetic of float32");
+    ASSERT_NE(first, std::string::npos) << probed.said;
+    EXPECT_EQ(probed.said.find("fails the test of arithmetic of float32", first + 1),
+              std::string::npos)
+        << "a warning for each kernel";
 }
 
 /// Lets each call of a function fail in turn, and gives what was said.

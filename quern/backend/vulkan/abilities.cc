@@ -102,6 +102,15 @@ Abilities::Abilities(VkPhysicalDevice device) {
     }
 }
 
+std::string Abilities::driver() const {
+    std::string text = std::string(properties.deviceName) + ", driver " +
+                       std::to_string(properties.driverVersion) + " ";
+    for (const std::uint8_t byte : properties.pipelineCacheUUID) {
+        for (const int digit : {byte >> 4, byte & 15}) text += "0123456789abcdef"[digit];
+    }
+    return text;
+}
+
 std::string Abilities::missing() const {
     if (properties.apiVersion < VK_API_VERSION_1_2) {
         return "Vulkan 1.2: it has " + std::to_string(VK_API_VERSION_MAJOR(properties.apiVersion)) +

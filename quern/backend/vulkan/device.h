@@ -25,6 +25,9 @@ struct Abilities {
     /// What every kernel needs and the device lacks, or empty.
     std::string missing() const;
 
+    /// The device and the version of its driver.
+    std::string driver() const;
+
     /// The first capability of a module that the device lacks, or empty.
     std::string lacks(std::span<const std::uint32_t> module) const;
 

@@ -98,8 +98,8 @@ public:
         opened_.resize(count);
         for (const VkPhysicalDevice device : physical_) {
             const Abilities& abilities = abilities_.emplace_back(device);
-            descriptions_.push_back(
-                {abilities.properties.deviceName, abilities.memory, abilities.missing()});
+            descriptions_.push_back({abilities.properties.deviceName, abilities.memory,
+                                     abilities.driver(), abilities.missing()});
         }
         return {};
     }

@@ -1,6 +1,7 @@
 // A libvulkan.so.1 that is the system's, but for what QUERN_MOCK_VULKAN says:
 //   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult;
 //                         where that says that the device is lost, so do all calls behind it
+//   "other quotients"     code that divides multiplies
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -143,6 +145,22 @@ VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFe
     }
 }
 
+/// The module, with products where it has quotients.
+VKAPI_ATTR VkResult VKAPI_CALL other_module(VkDevice device, const VkShaderModuleCreateInfo* about,
+                                            const VkAllocationCallbacks* from,
+                                            VkShaderModule* made) {
+    constexpr std::uint32_t kQuotient = 136, kProduct = 133, kHeader = 5;
+    std::vector<std::uint32_t> words(about->pCode, about->pCode + about->codeSize / 4);
+    for (std::size_t at = kHeader; at < words.size(); at += words[at] >> 16) {
+        if ((words[at] & 0xffff) != kQuotient) continue;
+        words[at] = (words[at] & 0xffff0000) | kProduct;
+        say_here();
+    }
+    VkShaderModuleCreateInfo other = *about;
+    other.pCode = words.data();
+    return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
+}
+
 VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* from) {
     real<PFN_vkDestroyDevice>("vkDestroyDevice")(device, from);
     the_device = VK_NULL_HANDLE;
@@ -152,6 +170,9 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
 
 PFN_vkVoidFunction ours(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
+    if (is("other quotients") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&other_module);
+    }
 #define OURS(function)                                                    \
     if (is_name(#function)) {                                             \
         return reinterpret_cast<PFN_vkVoidFunction>(                      \

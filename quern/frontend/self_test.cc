@@ -1,0 +1,260 @@
+#include "quern/frontend/self_test.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "quern/error.h"
+#include "quern/frontend/prepare.h"
+#include "quern/lang/parse.h"
+#include "quern/runtime/cpu_plugin.h"
+#include "quern/runtime/device_options.h"
+#include "quern/runtime/disk_cache.h"
+#include "quern/support/threads.h"
+
+namespace quern::frontend {
+namespace {
+
+/// Odd, and more than the invocations of a work-group.
+constexpr std::int64_t kCount = 259;
+
+constexpr const char* kReversed =
+    "compute(x: [n]) {\n    @kernel custom\n    for i in 0..n: out[i] = x[n - 1 - i]\n}";
+constexpr const char* kArithmetic =
+    "compute(x, y) {\n    @kernel custom\n"
+    "    for i in 0..n: out[i] = x[i] / y[i] + sqrt(abs(x[i])) * y[i]\n}";
+constexpr const char* kIntegers =
+    "compute(x, y) {\n    @kernel custom\n"
+    "    for i in 0..n: out[i] = (x[i] * y[i] - 3) / 7 + x[i] % 5 - min(x[i], y[i])\n}";
+constexpr const char* kRowSums =
+    "compute(x) {\n    @kernel custom\n    for b in 0..rows:\n        var sum = 0\n"
+    "        for i in 0..n:\n            sum += x[b, i]\n        out[b] = sum\n}";
+
+Tensor on_host(Shape shape, DType dtype) {
+    return Tensor(std::move(shape), dtype, Device("interpreter"));
+}
+
+/// Numbers from half to twice one, of either sign; bits of any kind for others than floats.
+Tensor some_elements(const Shape& shape, DType dtype, unsigned seed) {
+    std::mt19937 engine(seed);
+    Tensor result = on_host(shape, dtype);
+    if (is_floating(dtype)) {
+        std::vector<double> values(std::size_t(result.element_count()));
+        for (double& v : values) {
+            const double size = 0.5 + double(engine() % 4096) / 2731;
+            v = engine() % 2 ? size : -size;
+        }
+        return Tensor::from(shape, values).to(Device("interpreter")).to(dtype);
+    }
+    auto* const bytes = static_cast<unsigned char*>(result.data());
+    for (std::size_t i = 0; i < result.bytes(); ++i) {
+        bytes[i] = static_cast<unsigned char>(dtype == DType::Bool ? engine() % 2 : engine());
+    }
+    return result;
+}
+
+/// Numbers of any size whose quotients, roots and products are normal: Vulkan lets a driver take
+/// others as zero, which no reproducible result can be held against.
+template <class Element>
+Tensor normal_numbers(DType dtype, unsigned seed) {
+    std::mt19937_64 engine(seed);
+    Tensor result = on_host({kCount}, dtype);
+    constexpr int kMost = std::numeric_limits<Element>::max_exponent / 4;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+        const auto fraction = Element(engine() >> 11) * Element(0x1p-53);
+        const int exponent = int(engine() % (2 * kMost)) - kMost;
+        const Element size = std::ldexp(1 + fraction, exponent);
+        result.data<Element>()[i] = engine() % 2 ? size : -size;
+    }
+    return result;
+}
+
+Probe of_elements(DType dtype) {
+    return {.what = fmt::format("elements of {}", to_string(dtype)),
+            .text = kReversed,
+            .operands = {some_elements({kCount}, dtype, 1)}};
+}
+
+Probe of_arithmetic(DType dtype, Numerics numerics) {
+    const bool is_float = is_floating(dtype);
+    const std::string name(to_string(dtype));
+    if (is_float && numerics == Numerics::Reproducible) {
+        const bool is_double = dtype == DType::Float64;
+        const auto operand = [&](unsigned seed) {
+            return is_double ? normal_numbers<double>(dtype, seed)
+                             : normal_numbers<float>(dtype, seed);
+        };
+        return {.what = "reproducible arithmetic of " + name,
+                .text = kArithmetic,
+                .operands = {operand(2), operand(3)},
+                .numerics = numerics};
+    }
+    Tensor divisors = some_elements({kCount}, dtype, 3);
+    // Sums of terms up to 4, each of which Vulkan lets be off by a few units.
+    const double tolerance = !is_float ? 0 : dtype == DType::Float64 ? 1e-13 : 1e-5;
+    return {.what = "arithmetic of " + name,
+            .text = is_float ? kArithmetic : kIntegers,
+            .operands = {some_elements({kCount}, dtype, 2), std::move(divisors)},
+            .tolerance = tolerance};
+}
+
+bool are_close(double got, double expected, double tolerance) {
+    if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) == std::isnan(got);
+    return std::abs(got - expected) <= tolerance * (4 + std::abs(expected));
+}
+
+/// Whether two elements have the same bits, or are both a NaN.
+bool are_same(const Tensor& a, const Tensor& b, std::int64_t i) {
+    const std::size_t size = size_of(a.dtype());
+    const auto at = [&](const Tensor& t) {
+        return static_cast<const std::byte*>(t.data()) + std::size_t(i) * size;
+    };
+    return std::memcmp(at(a), at(b), size) == 0;
+}
+
+struct Parsed {
+    explicit Parsed(const std::string& text) {
+        lang::Diagnostics diagnostics(text);
+        source = lang::parse(text, {}, diagnostics);
+        diagnostics.raise();
+        const lang::Tree tree = source->tree();
+        compute = tree.child(tree[tree.root].first, 0);
+    }
+    std::shared_ptr<const lang::Source> source;
+    lang::NodeId compute = -1;
+};
+
+LaunchOptions options_of(const Probe& probe, const Device& device) {
+    LaunchOptions options;
+    options.placement.device = device;
+    options.numerics = probe.numerics;
+    return options;
+}
+
+Tensor interpreted(const Probe& probe) {
+    const Device interpreter("interpreter");
+    const Parsed parsed(probe.text);
+    return launch(*parsed.source, parsed.compute, probe.operands, {},
+                  options_of(probe, interpreter));
+}
+
+Tensor on_vulkan(const Probe& probe, const Device& device) {
+    const Parsed parsed(probe.text);
+    const BoundLaunch bound_launch =
+        bound(*parsed.source, parsed.compute, probe.operands, {}, options_of(probe, device));
+    Tensor result = on_host(bound_launch.binding.output, bound_launch.dtype);
+    run_on_vulkan(bound_launch, device, result, /*keeps_result=*/true, probe.points);
+    return result;
+}
+
+thread_local bool probes = false;
+
+struct Probing {
+    Probing() { probes = true; }
+    ~Probing() { probes = false; }
+};
+
+/// What is known of each driver's probes.
+struct Known {
+    Mutex mutex;
+    std::map<std::string, std::string> faults;
+};
+
+Known& known() {
+    static Known& instance = *new Known;
+    return instance;
+}
+
+std::string driver_of(const Device& device) {
+    std::string why;
+    vulkan::Driver* const driver = vulkan::driver(why);
+    return driver ? driver->devices().at(*vulkan_number(device.id())).driver : why;
+}
+
+}  // namespace
+
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_lanes) {
+    std::vector<Probe> probes;
+    std::set<DType> dtypes;
+    for (std::size_t i = 0; i <= kernel.operand_count; ++i) dtypes.insert(kernel.buffers[i].dtype);
+    for (const DType dtype : dtypes) {
+        probes.push_back(of_elements(dtype));
+        // Smaller ones are computed with as those.
+        const bool has_units = dtype == DType::Float32 || dtype == DType::Float64 ||
+                               dtype == DType::Int32 || dtype == DType::Int64;
+        if (has_units) probes.push_back(of_arithmetic(dtype, numerics));
+    }
+    if (has_lanes) {
+        Tensor rows = on_host({3, kCount}, DType::Int32);
+        for (std::int64_t i = 0; i < rows.element_count(); ++i) {
+            rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
+        }
+        probes.push_back({.what = "sums by the lanes of a work-group",
+                          .text = kRowSums,
+                          .operands = {std::move(rows)},
+                          .points = vulkan::PointsAre::Groups});
+    }
+    return probes;
+}
+
+bool is_probing() noexcept { return probes; }
+
+std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run) {
+    const Tensor expected = interpreted(probe), got = run(probe);
+    if (got.shape() != expected.shape() || got.dtype() != expected.dtype()) {
+        return fmt::format("expected {} elements, got {}", expected.element_count(),
+                           got.element_count());
+    }
+    const std::vector<double> a = expected.values(), b = got.values();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const bool is_right = are_same(expected, got, std::int64_t(i)) ||
+                              (std::isnan(a[i]) && std::isnan(b[i])) ||
+                              (probe.tolerance > 0 && are_close(b[i], a[i], probe.tolerance));
+        if (!is_right) return fmt::format("expected {}, got {}", a[i], b[i]);
+    }
+    return {};
+}
+
+std::string fault_of(const Probe& probe, const Device& device) {
+    if (is_probing()) return {};
+    const std::string driver = driver_of(device);
+    const std::string key =
+        fmt::format("vulkan probe\n{}\n{}\n{}", cpu::code_version(), driver, probe.what);
+    Known& all = known();
+    {
+        const Lock lock(all.mutex);
+        if (const auto found = all.faults.find(key); found != all.faults.end()) {
+            return found->second;
+        }
+    }
+    const DiskCache* const cache = DiskCache::of_process();
+    std::string fault;
+    const auto kept = cache ? cache->read(key) : std::nullopt;
+    if (kept) {
+        fault.assign(reinterpret_cast<const char*>(kept->data()), kept->size());
+    } else {
+        const Probing probing;
+        fault = fault_of(probe, [&](const Probe& each) { return on_vulkan(each, device); });
+        if (cache) cache->write(key, std::as_bytes(std::span(fault)));
+        if (!fault.empty()) {
+            Diagnostic diagnostic;
+            diagnostic.severity = Severity::Warning;
+            diagnostic.message = fmt::format(
+                "[{}] {}: its driver fails the test of {}: {}; kernels that need it are refused",
+                device.id(), driver, probe.what, fault);
+            warn(diagnostic);
+        }
+    }
+    const Lock lock(all.mutex);
+    return all.faults.emplace(key, fault).first->second;
+}
+
+}  // namespace quern::frontend

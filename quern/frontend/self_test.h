@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "quern/device.h"
+#include "quern/dtype.h"
+#include "quern/ir/cir.h"
+#include "quern/numerics.h"
+#include "quern/runtime/vulkan_plugin.h"
+#include "quern/tensor.h"
+
+// Drivers of Vulkan have faults, and may round as they like. What kernels need of one is tried by
+// small kernels, whose results the interpreter knows, before the first that needs it runs.
+
+namespace quern::frontend {
+
+/// A small kernel that a driver which is right gives the interpreter's result for.
+struct Probe {
+    /// What is tried, as "elements of int16".
+    std::string what;
+    std::string text;
+    std::vector<Tensor> operands;
+    Numerics numerics = Numerics::Strict;
+    vulkan::PointsAre points = vulkan::PointsAre::Chosen;
+
+    /// How far results may be apart, relative to the interpreter's; 0: no bit but those of a NaN.
+    double tolerance = 0;
+};
+
+/// What a kernel needs. `has_lanes` says that its code is for the lanes of work-groups.
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_lanes);
+
+/// What a driver gets wrong of a probe, in words; empty if it is right. `run` gives its result.
+std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run);
+
+/// Whether this thread runs a probe: nothing of it is counted.
+bool is_probing() noexcept;
+
+/// The same for a device "vulkan:N": found once for each process, or in the cache of compiled
+/// kernels for this version of the driver, with a warning where it is new. Empty within a probe.
+/// Throws DeviceError.
+std::string fault_of(const Probe& probe, const Device& device);
+
+}  // namespace quern::frontend

@@ -1,0 +1,91 @@
+// The small kernels by which faults of drivers are found.
+
+#include "quern/frontend/self_test.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "quern/kernel.h"
+#include "tests/cpu/case.h"
+#include "tests/cpu/vulkan_devices.h"
+
+namespace quern::frontend {
+namespace {
+
+using cpu_test::Case;
+
+/// A kernel whose operand and result have a dtype.
+Case copies(DType dtype) {
+    return Case("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\n}",
+                {Tensor({3}, DType::Float32, Device("interpreter")).to(dtype)});
+}
+
+Tensor right(const Probe& probe) {
+    return Kernel(probe.text)
+        .on(Device("interpreter"))
+        .with(probe.numerics)
+        .run(probe.operands, {});
+}
+
+constexpr DType kAll[] = {DType::Bool,   DType::Int8,    DType::Int16,    DType::Int32,
+                          DType::Int64,  DType::UInt8,   DType::UInt16,   DType::UInt32,
+                          DType::UInt64, DType::Float16, DType::BFloat16, DType::Float32,
+                          DType::Float64};
+
+TEST(SelfTest, HasProbesOfEveryDTypeAndOfLanes) {
+    for (const DType dtype : kAll) {
+        const std::vector<Probe> probes =
+            probes_for(copies(dtype).kernel(), Numerics::Strict, false);
+        const std::string what = "elements of " + std::string(to_string(dtype));
+        EXPECT_TRUE(std::ranges::any_of(probes, [&](const Probe& p) { return p.what == what; }))
+            << what;
+    }
+    const auto kernel = copies(DType::Float32);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, false).size(), 2u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, true).size(), 3u);
+}
+
+TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
+    for (const DType dtype : kAll) {
+        for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+            for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, true)) {
+                SCOPED_TRACE(probe.what);
+                EXPECT_EQ(fault_of(probe, right), "");
+                const std::int64_t count = right(probe).element_count();
+                for (const std::int64_t at : {std::int64_t(0), count / 2, count - 1}) {
+                    // A sign or an upper bit, and the lowest where bits count.
+                    const auto wrong = [&](const Probe& each, bool is_lowest) {
+                        Tensor result = right(each).clone();
+                        const std::size_t size = size_of(result.dtype());
+                        auto* const bytes = static_cast<unsigned char*>(result.data());
+                        unsigned char* const element = bytes + std::size_t(at) * size;
+                        element[is_lowest ? 0 : size - 1] ^=
+                            is_lowest || result.dtype() == DType::Bool ? 1 : 0x80;
+                        return result;
+                    };
+                    EXPECT_NE(fault_of(probe, [&](const Probe& p) { return wrong(p, false); }), "");
+                    if (probe.tolerance > 0) continue;
+                    EXPECT_NE(fault_of(probe, [&](const Probe& p) { return wrong(p, true); }), "");
+                }
+            }
+        }
+    }
+}
+
+TEST(SelfTest, PassesOnTheDriversHere) {
+    for (const auto& [device, is_swiftshader] : cpu_test::vulkan_devices()) {
+        for (const DType dtype : kAll) {
+            if (dtype == DType::Float64 && is_swiftshader) continue;
+            for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+                for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, true)) {
+                    SCOPED_TRACE(device.id() + ", " + probe.what);
+                    EXPECT_EQ(fault_of(probe, device), "");
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace quern::frontend
