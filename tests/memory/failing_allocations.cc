@@ -23,6 +23,9 @@ namespace {
 
 constexpr long kNever = -1;
 
+/// While an action runs, whose allocations are to fail.
+std::atomic<bool> is_on{false};
+
 /// Allocations until one fails; below 0 none does.
 std::atomic<long> until_failure{kNever};
 
@@ -39,10 +42,13 @@ const bool has_no_layers = unsetenv("VK_INSTANCE_LAYERS") == 0;
 std::atomic<bool> refuses_threads{false};
 
 bool fails_now() {
-    const bool fails = (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) ||
-                       (fails_for_good.load() && has_failed.load());
-    if (fails) has_failed = true;
-    return fails;
+    // Other threads may be here when the action has ended.
+    if (!is_on.load()) return false;
+    if (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) {
+        has_failed = true;
+        return true;
+    }
+    return fails_for_good.load() && has_failed.load();
 }
 
 }  // namespace
@@ -145,8 +151,10 @@ bool acts_well_without(long n, const std::function<void()>& action,
     prepare();
     has_failed = false;
     until_failure = n;
+    is_on = true;
     bool failed = false;
     const auto stop = [&] {
+        is_on = false;
         until_failure = kNever;
         failed = has_failed.exchange(false);
     };
@@ -198,12 +206,16 @@ long fail_each_allocation(const std::function<void()>& action, const std::functi
     return count;
 }
 
-void fail_one(long n) { until_failure = n; }
+void fail_one(long n) {
+    until_failure = n;
+    is_on = true;
+}
 
 void fail_all(bool fails) {
     has_failed = false;
     fails_for_good = fails;
     until_failure = fails ? 0 : kNever;
+    is_on = fails;
 }
 
 void refuse_threads(bool refuses) { refuses_threads = refuses; }
