@@ -31,6 +31,8 @@ constexpr const char* kReversed =
 constexpr const char* kArithmetic =
     "compute(x, y) {\n    @kernel custom\n"
     "    for i in 0..n: out[i] = x[i] / y[i] + sqrt(abs(x[i])) * y[i]\n}";
+constexpr const char* kSumsAndProducts =
+    "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] * y[i] + x[i]\n}";
 constexpr const char* kIntegers =
     "compute(x, y) {\n    @kernel custom\n"
     "    for i in 0..n: out[i] = (x[i] * y[i] - 3) / 7 + x[i] % 5 - min(x[i], y[i])\n}";
@@ -45,15 +47,15 @@ Tensor on_host(Shape shape, DType dtype) {
 /// Numbers from half to twice one, of either sign; bits of any kind for others than floats.
 Tensor some_elements(const Shape& shape, DType dtype, unsigned seed) {
     std::mt19937 engine(seed);
-    Tensor result = on_host(shape, dtype);
     if (is_floating(dtype)) {
-        std::vector<double> values(std::size_t(result.element_count()));
-        for (double& v : values) {
+        Tensor numbers = on_host(shape, DType::Float64);
+        for (std::int64_t i = 0; i < numbers.element_count(); ++i) {
             const double size = 0.5 + double(engine() % 4096) / 2731;
-            v = engine() % 2 ? size : -size;
+            numbers.data<double>()[i] = engine() % 2 ? size : -size;
         }
-        return Tensor::from(shape, values).to(Device("interpreter")).to(dtype);
+        return numbers.to(dtype);
     }
+    Tensor result = on_host(shape, dtype);
     auto* const bytes = static_cast<unsigned char*>(result.data());
     for (std::size_t i = 0; i < result.bytes(); ++i) {
         bytes[i] = static_cast<unsigned char>(dtype == DType::Bool ? engine() % 2 : engine());
@@ -80,29 +82,53 @@ Tensor normal_numbers(DType dtype, unsigned seed) {
 Probe of_elements(DType dtype) {
     return {.what = fmt::format("elements of {}", to_string(dtype)),
             .text = kReversed,
-            .operands = {some_elements({kCount}, dtype, 1)}};
+            .operands = [=] { return std::vector{some_elements({kCount}, dtype, 1)}; }};
 }
 
-Probe of_arithmetic(DType dtype, Numerics numerics) {
-    const bool is_float = is_floating(dtype);
-    const std::string name(to_string(dtype));
-    if (is_float && numerics == Numerics::Reproducible) {
-        const bool is_double = dtype == DType::Float64;
-        const auto operand = [&](unsigned seed) {
-            return is_double ? normal_numbers<double>(dtype, seed)
-                             : normal_numbers<float>(dtype, seed);
-        };
-        return {.what = "reproducible arithmetic of " + name,
-                .text = kArithmetic,
-                .operands = {operand(2), operand(3)},
-                .numerics = numerics};
+/// Whether quotients or roots are taken, by the text or within a function.
+bool divides(const ir::Kernel& kernel) {
+    for (const ir::Expr& e : kernel.exprs) {
+        const bool is_function =
+            e.kind == ir::ExprKind::Unary && static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
+        const auto binary = static_cast<ir::BinaryOp>(e.op);
+        const bool is_quotient = e.kind == ir::ExprKind::Binary &&
+                                 (binary == ir::BinaryOp::Div || binary == ir::BinaryOp::Pow);
+        if (is_function || is_quotient) return true;
     }
-    Tensor divisors = some_elements({kCount}, dtype, 3);
-    // Sums of terms up to 4, each of which Vulkan lets be off by a few units.
-    const double tolerance = !is_float ? 0 : dtype == DType::Float64 ? 1e-13 : 1e-5;
-    return {.what = "arithmetic of " + name,
-            .text = is_float ? kArithmetic : kIntegers,
-            .operands = {some_elements({kCount}, dtype, 2), std::move(divisors)},
+    return false;
+}
+
+/// Bit for bit. Vulkan promises that of sums and products; quotients and roots it lets be off by a
+/// few units, which only kernels that take some are refused for.
+Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
+    const std::string name(to_string(dtype));
+    return {.what = (has_quotients ? "reproducible quotients and roots of "
+                                   : "reproducible sums and products of ") +
+                    name,
+            .text = has_quotients ? kArithmetic : kSumsAndProducts,
+            .operands =
+                [=] {
+                    if (dtype == DType::Float64) {
+                        return std::vector{normal_numbers<double>(dtype, 2),
+                                           normal_numbers<double>(dtype, 3)};
+                    }
+                    return std::vector{normal_numbers<float>(dtype, 2),
+                                       normal_numbers<float>(dtype, 3)};
+                },
+            .numerics = Numerics::Reproducible};
+}
+
+Probe of_arithmetic(DType dtype) {
+    // Vulkan promises float32 to a few units. Functions of float32 compute in float64 as IEEE 754
+    // has it, so a device that has it as float32 only has none for kernels.
+    const double tolerance = !is_floating(dtype) ? 0 : dtype == DType::Float64 ? 1e-13 : 1e-5;
+    return {.what = "arithmetic of " + std::string(to_string(dtype)),
+            .text = is_floating(dtype) ? kArithmetic : kIntegers,
+            .operands =
+                [=] {
+                    return std::vector{some_elements({kCount}, dtype, 2),
+                                       some_elements({kCount}, dtype, 3)};
+                },
             .tolerance = tolerance};
 }
 
@@ -142,14 +168,14 @@ LaunchOptions options_of(const Probe& probe, const Device& device) {
 Tensor interpreted(const Probe& probe) {
     const Device interpreter("interpreter");
     const Parsed parsed(probe.text);
-    return launch(*parsed.source, parsed.compute, probe.operands, {},
+    return launch(*parsed.source, parsed.compute, probe.operands(), {},
                   options_of(probe, interpreter));
 }
 
 Tensor on_vulkan(const Probe& probe, const Device& device) {
     const Parsed parsed(probe.text);
     const BoundLaunch bound_launch =
-        bound(*parsed.source, parsed.compute, probe.operands, {}, options_of(probe, device));
+        bound(*parsed.source, parsed.compute, probe.operands(), {}, options_of(probe, device));
     Tensor result = on_host(bound_launch.binding.output, bound_launch.dtype);
     run_on_vulkan(bound_launch, device, result, /*keeps_result=*/true, probe.points);
     return result;
@@ -190,16 +216,24 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool 
         // Smaller ones are computed with as those.
         const bool has_units = dtype == DType::Float32 || dtype == DType::Float64 ||
                                dtype == DType::Int32 || dtype == DType::Int64;
-        if (has_units) probes.push_back(of_arithmetic(dtype, numerics));
+        if (!has_units) continue;
+        if (is_floating(dtype) && numerics == Numerics::Reproducible) {
+            probes.push_back(of_reproducible_arithmetic(dtype, divides(kernel)));
+        } else {
+            probes.push_back(of_arithmetic(dtype));
+        }
     }
     if (has_lanes) {
-        Tensor rows = on_host({3, kCount}, DType::Int32);
-        for (std::int64_t i = 0; i < rows.element_count(); ++i) {
-            rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
-        }
+        const auto operands = [] {
+            Tensor rows = on_host({3, kCount}, DType::Int32);
+            for (std::int64_t i = 0; i < rows.element_count(); ++i) {
+                rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
+            }
+            return std::vector{std::move(rows)};
+        };
         probes.push_back({.what = "sums by the lanes of a work-group",
                           .text = kRowSums,
-                          .operands = {std::move(rows)},
+                          .operands = operands,
                           .points = vulkan::PointsAre::Groups});
     }
     return probes;
@@ -226,8 +260,9 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
 std::string fault_of(const Probe& probe, const Device& device) {
     if (is_probing()) return {};
     const std::string driver = driver_of(device);
-    const std::string key =
-        fmt::format("vulkan probe\n{}\n{}\n{}", cpu::code_version(), driver, probe.what);
+    const std::string key = fmt::format(
+        "vulkan probe\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cpu::code_version(), driver, probe.what,
+        probe.text, to_string(probe.numerics), int(probe.points), probe.tolerance);
     Known& all = known();
     {
         const Lock lock(all.mutex);
@@ -237,24 +272,27 @@ std::string fault_of(const Probe& probe, const Device& device) {
     }
     const DiskCache* const cache = DiskCache::of_process();
     std::string fault;
-    const auto kept = cache ? cache->read(key) : std::nullopt;
-    if (kept) {
-        fault.assign(reinterpret_cast<const char*>(kept->data()), kept->size());
-    } else {
-        const Probing probing;
-        fault = fault_of(probe, [&](const Probe& each) { return on_vulkan(each, device); });
-        if (cache) cache->write(key, std::as_bytes(std::span(fault)));
-        if (!fault.empty()) {
-            Diagnostic diagnostic;
-            diagnostic.severity = Severity::Warning;
-            diagnostic.message = fmt::format(
-                "[{}] {}: its driver fails the test of {}: {}; kernels that need it are refused",
-                device.id(), driver, probe.what, fault);
-            warn(diagnostic);
-        }
+    if (!cache || !cache->read(key)) {
+        fault = fault_of(probe, [&](const Probe& each) {
+            const Probing probing;
+            return on_vulkan(each, device);
+        });
+        if (cache && fault.empty()) cache->write(key, {});
     }
-    const Lock lock(all.mutex);
-    return all.faults.emplace(key, fault).first->second;
+    {
+        const Lock lock(all.mutex);
+        const auto [known_fault, is_new] = all.faults.emplace(key, fault);
+        if (!is_new) return known_fault->second;
+    }
+    if (!fault.empty()) {
+        Diagnostic diagnostic;
+        diagnostic.severity = Severity::Warning;
+        diagnostic.message = fmt::format(
+            "[{}] {}: its driver fails the test of {}: {}; kernels that need it are refused",
+            device.id(), driver, probe.what, fault);
+        warn(diagnostic);
+    }
+    return fault;
 }
 
 }  // namespace quern::frontend

@@ -21,7 +21,7 @@ struct Probe {
     /// What is tried, as "elements of int16".
     std::string what;
     std::string text;
-    std::vector<Tensor> operands;
+    std::function<std::vector<Tensor>()> operands;
     Numerics numerics = Numerics::Strict;
     vulkan::PointsAre points = vulkan::PointsAre::Chosen;
 
@@ -38,9 +38,9 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
 /// Whether this thread runs a probe: nothing of it is counted.
 bool is_probing() noexcept;
 
-/// The same for a device "vulkan:N": found once for each process, or in the cache of compiled
-/// kernels for this version of the driver, with a warning where it is new. Empty within a probe.
-/// Throws DeviceError.
+/// The same for a device "vulkan:N": found once for each process, with a warning. That a driver is
+/// right is in the cache of compiled kernels too, for its version. Empty within a probe. Throws
+/// DeviceError.
 std::string fault_of(const Probe& probe, const Device& device);
 
 }  // namespace quern::frontend

@@ -65,14 +65,17 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
                                                             const ir::Facts& facts,
                                                             Numerics numerics,
                                                             vulkan::PointsAre points) {
-    const Lock lock(mutex_);
-    for (const Entry& entry : entries_) {
-        const bool fits =
-            entry.device == device.id() && entry.numerics == numerics && entry.points == points;
-        if (fits && ir::holds(entry.facts, facts)) return entry.code;
+    std::shared_ptr<const vulkan::Compiled> code;
+    {
+        const Lock lock(mutex_);
+        for (const Entry& entry : entries_) {
+            const bool fits =
+                entry.device == device.id() && entry.numerics == numerics && entry.points == points;
+            if (fits && ir::holds(entry.facts, facts)) return entry.code;
+        }
+        code = std::make_shared<const vulkan::Compiled>(
+            driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
     }
-    auto code = std::make_shared<vulkan::Compiled>(
-        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
     if (code->is_host_full) raise_out_of_memory(device.id());
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
     if (!code->error.empty()) {
@@ -83,6 +86,8 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         if (fault_of(probe, device).empty()) continue;
         raise(Refusal(probe.what + ", whose test its driver fails", device.id()));
     }
+    // Not before: probes run kernels, and warn a handler that may run this one.
+    const Lock lock(mutex_);
     entries_.push_back({device.id(), numerics, points, facts, code});
     return code;
 }

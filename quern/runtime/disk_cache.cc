@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -196,14 +197,16 @@ struct Entry {
 /// left behind.
 void shrink(int folder, std::uint64_t most) {
     const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* list = copy >= 0 ? ::fdopendir(copy) : nullptr;
+    const auto close = [](DIR* open) { ::closedir(open); };
+    const std::unique_ptr<DIR, decltype(close)> list(copy >= 0 ? ::fdopendir(copy) : nullptr,
+                                                     close);
     if (!list) {
         if (copy >= 0) ::close(copy);
         return;
     }
     std::vector<Entry> entries;
     std::uint64_t total = 0;
-    while (const dirent* found = ::readdir(list)) {
+    while (const dirent* found = ::readdir(list.get())) {
         const std::string_view name = found->d_name;
         struct stat status;
         if (!name.ends_with(kSuffix) && !name.ends_with(kTemporary)) continue;
@@ -217,7 +220,6 @@ void shrink(int folder, std::uint64_t most) {
         entries.push_back({std::string(name), std::uint64_t(status.st_size), status.st_mtime});
         total += entries.back().bytes;
     }
-    ::closedir(list);
     if (total <= most) return;
     std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) { return a.used < b.used; });

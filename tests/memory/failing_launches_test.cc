@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -165,6 +166,7 @@ int depth(int n) {
 
 /// What a program says whose threads are refused: in a process of its own, where no thread is yet.
 TEST(RefusedThreads, LeaveAsynchronousWorkToThoseThatThereAre) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
             // One thread, which waits for work that it began.
@@ -178,6 +180,7 @@ TEST(RefusedThreads, LeaveAsynchronousWorkToThoseThatThereAre) {
 }
 
 TEST(RefusedThreads, AreOutOfMemoryWhereThereIsNone) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
             failing::refuse_threads(true);
@@ -195,6 +198,7 @@ TEST(RefusedThreads, AreOutOfMemoryWhereThereIsNone) {
 }
 
 TEST(RefusedThreads, LeaveKernelsToTheCaller) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
             failing::refuse_threads(true);
@@ -208,6 +212,7 @@ TEST(RefusedThreads, LeaveKernelsToTheCaller) {
 
 /// The first asynchronous work of a process makes what later work finds.
 TEST(FailingAllocationsAtFirst, EndInOutOfMemoryOrWell) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
     for (int n = 0; n < 12; ++n) {
         EXPECT_EXIT(
             {
@@ -236,9 +241,15 @@ public:
     const std::string path = ::testing::TempDir() + "quern_failing_" + std::to_string(::getpid());
 };
 
+std::ptrdiff_t open_files() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+}
+
 TEST(FailingAllocationsOfFiles, LeaveEntriesOfTheCacheWholeOrAbsent) {
     const Folder folder;
     const DiskCache cache(folder.path, 1 << 20);
+    const auto open_before = open_files();
     const std::vector<std::byte> value(3000, std::byte{7}), other(2000, std::byte{8});
     std::vector<std::string> warnings;
     set_warning_handler([](const Diagnostic&) {});
@@ -256,6 +267,7 @@ TEST(FailingAllocationsOfFiles, LeaveEntriesOfTheCacheWholeOrAbsent) {
         },
         [] {}, /*keeps=*/true);
     EXPECT_GT(count, 10);
+    EXPECT_EQ(open_files(), open_before);
     cache.write("key", value);
     EXPECT_EQ(cache.read("key"), value);
     set_warning_handler({});

@@ -66,8 +66,9 @@ Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LO
     const std::string all = drivers ? drivers : "";
     const std::string only =
         drivers ? "VK_DRIVER_FILES='" + all.substr(0, all.find(':')) + "' " : std::string();
-    const std::string command = only + "LD_LIBRARY_PATH='" + folder + "' QUERN_MOCK_VULKAN='" +
-                                order + "' '" + self +
+    // What it finds of this driver must not be kept for others.
+    const std::string command = only + "QUERN_CACHE=off LD_LIBRARY_PATH='" + folder +
+                                "' QUERN_MOCK_VULKAN='" + order + "' '" + self +
                                 "' --gtest_also_run_disabled_tests --gtest_brief=1 "
                                 "--gtest_filter='FailingCallsProbe.DISABLED_Runs' 2>&1";
     Probed result;

@@ -25,7 +25,7 @@ Tensor right(const Probe& probe) {
     return Kernel(probe.text)
         .on(Device("interpreter"))
         .with(probe.numerics)
-        .run(probe.operands, {});
+        .run(probe.operands(), {});
 }
 
 constexpr DType kAll[] = {DType::Bool,   DType::Int8,    DType::Int16,    DType::Int32,
