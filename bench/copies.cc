@@ -4,13 +4,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <random>
 #include <vector>
 
 #include "quern/device.h"
+#include "quern/error.h"
 #include "quern/runtime/device_options.h"
-#include "quern/runtime/pinned.h"
 #include "quern/tensor.h"
 
 namespace {
@@ -31,12 +30,13 @@ double seconds_of(const Call& call) {
 
 int main() {
     const Device host("interpreter");
-    const std::optional<std::uint64_t> limit = pinned_limit();
-    if (limit && *limit < kCount * sizeof(float)) {
-        std::printf("skipped: the process may pin %llu bytes only\n", (unsigned long long)*limit);
+    Tensor pinned;
+    try {
+        pinned = Tensor::pinned({kCount}, DType::Float32, host);
+    } catch (const OutOfMemory& error) {
+        std::printf("skipped: %s\n", error.what());
         return 0;
     }
-    Tensor pinned = Tensor::pinned({kCount}, DType::Float32, host);
     std::mt19937 engine(1);
     std::generate_n(pinned.data<float>(), kCount, [&] { return float(engine()); });
     const Tensor other = pinned.clone();
