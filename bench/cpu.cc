@@ -187,6 +187,11 @@ void print_levels() {
 void print_attention() {
     for (const std::int64_t seq : {512, 4096}) {
         const Tensor q = random({1, 1, seq, 64}, 30);
+        const Tensor few = q.slice(2, 0, 20).contiguous();
+        Job small;
+        small.text = example("13");
+        small.small = {few, few, few, causal_mask(20)};
+        if (!is_right(small)) targets.missed("13: not what the interpreter computes");
         const Case plain(example("13"), {q, q, q, causal_mask(seq)});
         const Case flash(example("14"), {q, q, q});
         const CompiledKernel a(plain.kernel(), plain.facts(), Numerics::Strict, cpu::chosen_simd());
