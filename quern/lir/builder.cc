@@ -61,6 +61,16 @@ std::optional<std::int64_t> Builder::constant_of(ValueId id) const {
     return static_cast<std::int64_t>(inst.bits);
 }
 
+void Builder::interleave(std::size_t first, std::size_t copies) {
+    std::vector<ValueId>& block = function_.blocks[open_.back()];
+    const std::size_t length = (block.size() - first) / copies;
+    QUERN_CHECK(first + length * copies == block.size(), "sequences of one length");
+    const std::vector<ValueId> before(block.begin() + std::ptrdiff_t(first), block.end());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        block[first + i] = before[i % copies * length + i / copies];
+    }
+}
+
 void Builder::match(ValueId& a, ValueId& b) {
     const std::uint16_t lanes = std::max(type(a).lanes, type(b).lanes);
     a = splat(a, lanes);

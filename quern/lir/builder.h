@@ -74,6 +74,13 @@ public:
     void end_if() { close(); }
     void assert_that(ValueId condition, ValueId mask, lang::Span span);
 
+    /// How many instructions the open block has.
+    std::size_t position() const { return function_.blocks[open_.back()].size(); }
+
+    /// Of the instructions of the open block from `first` on, which are `copies` sequences alike
+    /// of which none uses another's values, takes one of each sequence in turn.
+    void interleave(std::size_t first, std::size_t copies);
+
     /// The number, if it is an int64 constant.
     std::optional<std::int64_t> constant_of(ValueId id) const;
 

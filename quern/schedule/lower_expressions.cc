@@ -157,7 +157,8 @@ Bundle Lowerer::symbol(const ir::Expr& e) {
 Bundle Lowerer::unary(const ir::Expr& e) {
     const auto op = static_cast<UnaryOp>(e.op);
     const DType operand = k_[ExprId{e.a}].dtype;
-    return map(expr(ExprId{e.a}), [&](ValueId v) -> ValueId {
+    const Bundle a = expr(ExprId{e.a});
+    const auto one = [&](ValueId v) -> ValueId {
         if (op == UnaryOp::IsNan) return b_.compare(Op::NotEqual, v, v);
         if (op == UnaryOp::Not) return b_.unary(Op::Not, v);
         const bool is_int = !is_floating(operand);
@@ -172,7 +173,8 @@ Bundle Lowerer::unary(const ir::Expr& e) {
         const ValueId x = is_narrow(operand) ? b_.cast(v, DType::Float32) : v;
         const ValueId y = exactly([&](const FunctionPlace& f) { return function(f, op, x); });
         return b_.cast(y, operand);
-    });
+    };
+    return in_turn([&] { return map(a, one); });
 }
 
 ValueId Lowerer::arithmetic(BinaryOp op, ValueId a, ValueId b) {
@@ -232,7 +234,8 @@ Bundle Lowerer::binary(const ir::Expr& e) {
     const Bundle b = expr(ExprId{e.b});
     if (is_division && !is_floating(e.dtype)) return divide(op, a, b, e.span);
     if (op == BinaryOp::Pow && !is_floating(e.dtype)) return integer_powers(a, b, e.span);
-    return map(a, b, [&](ValueId x, ValueId y) { return arithmetic(op, x, y); });
+    return in_turn(
+        [&] { return map(a, b, [&](ValueId x, ValueId y) { return arithmetic(op, x, y); }); });
 }
 
 /// The right operand only where the left asks for it.

@@ -124,14 +124,14 @@ Bundle Lowerer::load(ExprId id) {
     return result;
 }
 
-/// What the next iteration of the grid will load.
-void Lowerer::prefetch(BufferId buffer, std::size_t axis, const Bundle& offset) {
+void Lowerer::prefetch(BufferId buffer, const Ahead& ahead, const Bundle& offset) {
     const auto per_line = int(kLineBytes / size_of(k_.buffers[buffer].dtype));
     std::int64_t constant = 0;
-    const ValueId row = stride(buffer, axis, constant);
+    const ValueId further =
+        b_.mul(stride(buffer, ahead.axis, constant), b_.integer(ahead.distance));
     for (const ValueId here : offset.copies) {
         for (int lane = 0; lane < lanes_; lane += per_line) {
-            b_.prefetch(buffer, b_.add(b_.add(here, row), b_.integer(lane)));
+            b_.prefetch(buffer, b_.add(b_.add(here, further), b_.integer(lane)));
         }
     }
 }

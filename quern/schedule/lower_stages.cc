@@ -130,7 +130,7 @@ void Lowerer::grid_stage(const Stmt& outermost) {
     // What fits the caches stays there.
     prefetched_.clear();
     if (facts_.operands[k_.output()].is_streamed) {
-        prefetched_ = loads_to_prefetch(k_, plan_.tiling, *nest.back());
+        prefetched_ = loads_to_prefetch(k_, plan_.tiling, nest);
     }
     {
         const Scope scope(*this);

@@ -10,6 +10,7 @@
 #include "quern/ir/index.h"
 #include "quern/lir/builder.h"
 #include "quern/schedule/functions.h"
+#include "quern/schedule/passes.h"
 #include "quern/schedule/plan.h"
 
 // From scheduled CIR to LIR. A pass over a loop body covers several iterations: the lanes of a
@@ -139,7 +140,7 @@ private:
         Bundle offset;
     };
     bool is_streamed(const ir::Stmt& store);
-    void prefetch(ir::BufferId buffer, std::size_t axis, const Bundle& offset);
+    void prefetch(ir::BufferId buffer, const Ahead& ahead, const Bundle& offset);
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
@@ -151,6 +152,11 @@ private:
     template <class F>
     void for_each_copy(std::uint32_t axes, F f) const;
     ValueId at(const Bundle& bundle, const Copy& copy) const;
+
+    /// What `lower` makes for each copy of its result, one operation of each copy after the other:
+    /// the operations of one wait for each other.
+    template <class F>
+    Bundle in_turn(F lower);
     template <class F>
     Bundle map(const Bundle& a, F f);
     template <class F>
@@ -176,8 +182,7 @@ private:
     bool has_scale_;
     bool reads_output_ = false;
 
-    /// Loads whose elements the next point of the grid reads one further on an axis.
-    std::map<ExprId, std::size_t> prefetched_;
+    std::map<ExprId, Ahead> prefetched_;
 
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;
@@ -221,6 +226,14 @@ ValueId Lowerer::exactly(F expand) {
     const ValueId value = expand(FunctionPlace{b_, fuses_, has_scale_});
     b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);
     return value;
+}
+
+template <class F>
+Bundle Lowerer::in_turn(F lower) {
+    const std::size_t first = b_.position();
+    Bundle result = lower();
+    b_.interleave(first, result.copies.size());
+    return result;
 }
 
 template <class F>

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
@@ -70,11 +71,17 @@ void forward_arrays(ir::Kernel& kernel);
 /// small. Numerics: exact.
 void keep_tiles(ir::Kernel& kernel, const ir::Facts& facts);
 
-/// Of a grid's innermost loop: the loads of operands that its lanes read a second time, and the
-/// axis on which the next iteration is one further. While the elements of one are worked on, those
-/// of the next can come.
-std::map<ir::ExprId, std::size_t> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
-                                                    const ir::Stmt& innermost);
+/// What a load will read: so many indices further on an axis.
+struct Ahead {
+    std::size_t axis;
+    std::int64_t distance;
+};
+
+/// Of the loops of a grid: the loads of operands to which it pays to look ahead. Those are what
+/// the lanes inside of the innermost loop read a second time (while one row is worked on, the next
+/// can come), and what lanes with copies read (their loads come in bursts, far apart).
+std::map<ir::ExprId, Ahead> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
+                                              std::span<const ir::Stmt* const> grid);
 
 /// The number of iterations of a loop whose end is not below its begin.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "quern/schedule/loops.h"
@@ -14,6 +16,10 @@ using ir::Stmt;
 using ir::StmtKind;
 
 namespace {
+
+/// GELU at 64 MB with 4 copies, two threads: 2.34 ns a vector without, 2.07 with 512 bytes, 1.97
+/// with 1 KiB, 2.10 with 2 KiB.
+constexpr std::int64_t kAheadBytes = 1024;
 
 /// What a load reads, whichever loop it stands in.
 using Element = std::vector<std::uint32_t>;
@@ -31,25 +37,23 @@ void collect_loads(const ir::Kernel& kernel, const std::vector<Stmt>& block,
     }
 }
 
-/// The axis that the grid's variable moves by one and the loop's does not, or none.
-std::optional<std::size_t> moved_axis(ir::Kernel& kernel, const ir::Expr& load, ir::SymbolId grid) {
+/// The one axis that a loop's variable moves, and by one, or none.
+std::optional<std::size_t> moved_axis(ir::Kernel& kernel, const ir::Expr& load, ir::SymbolId loop) {
     std::optional<std::size_t> axis;
     for (int p = 0; p < load.count; ++p) {
         const ExprId index = kernel.index_of(load, p);
-        if (!ir::depends_on(kernel, index, grid)) continue;
-        if (axis || step_of(kernel, index, grid) != 1) return std::nullopt;
+        if (!ir::depends_on(kernel, index, loop)) continue;
+        if (axis || step_of(kernel, index, loop) != 1) return std::nullopt;
         axis = std::size_t(p);
     }
     return axis;
 }
 
-}  // namespace
-
-std::map<ExprId, std::size_t> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
-                                                const Stmt& innermost) {
-    std::map<ExprId, std::size_t> result;
-    if (exists(innermost.step) && !kernel.is_constant(innermost.step, 1)) return result;
-    if (tiling.has(innermost.symbol, Level::Unroll)) return result;
+/// What lanes of several rows read a second time, from the next row.
+void look_to_next_row(ir::Kernel& kernel, const Tiling& tiling, const Stmt& innermost,
+                      std::map<ExprId, Ahead>& result) {
+    if (exists(innermost.step) && !kernel.is_constant(innermost.step, 1)) return;
+    if (tiling.has(innermost.symbol, Level::Unroll)) return;
     std::set<Element> seen, done;
     const Stmt* first = nullptr;
     for (const Stmt& s : innermost.body) {
@@ -71,11 +75,53 @@ std::map<ExprId, std::size_t> loads_to_prefetch(ir::Kernel& kernel, const Tiling
                 element.push_back(std::uint32_t(ir::substitute(
                     kernel, kernel.index_of(load, p), s.symbol, kernel.symbol(first->symbol))));
             }
-            if (seen.count(element) != 0 && done.insert(element).second) result[id] = *axis;
+            if (seen.count(element) != 0 && done.insert(element).second) result[id] = {*axis, 1};
             here.insert(std::move(element));
         }
         seen.merge(here);
     }
+}
+
+/// What lanes with copies read, from further on in the row, where no other loop reads the row.
+void look_along(ir::Kernel& kernel, const Tiling& tiling, std::span<const Stmt* const> grid,
+                std::map<ExprId, Ahead>& result) {
+    const auto is_loop = [](const Stmt& s) { return s.kind == StmtKind::For; };
+    const Stmt* innermost = grid.back();
+    for (;;) {
+        const auto inner = std::ranges::find_if(innermost->body, is_loop);
+        if (inner == innermost->body.end()) break;
+        if (std::ranges::count_if(innermost->body, is_loop) > 1) return;
+        innermost = &*inner;
+    }
+    const Stmt& loop = *innermost;
+    if (!loop.reduces.empty() || !tiling.has(loop.symbol, Level::Unroll)) return;
+    if (!tiling.has(loop.symbol, Level::Vector)) return;
+    std::vector<ExprId> loads;
+    collect_loads(kernel, loop.body, loads);
+    std::set<Element> seen;
+    for (const ExprId id : loads) {
+        const ir::Expr load = kernel[id];
+        if (load.a >= kernel.operand_count || load.count == 0) continue;
+        const bool is_read_once = std::ranges::all_of(
+            grid, [&](const Stmt* each) { return ir::depends_on(kernel, id, each->symbol); });
+        const auto axis = moved_axis(kernel, load, loop.symbol);
+        if (!is_read_once || axis != std::size_t(load.count) - 1) continue;
+        Element element{load.a};
+        for (int p = 0; p < load.count; ++p) {
+            element.push_back(std::uint32_t(kernel.index_of(load, p)));
+        }
+        if (!seen.insert(element).second) continue;
+        result[id] = {*axis, kAheadBytes / std::int64_t(size_of(load.dtype))};
+    }
+}
+
+}  // namespace
+
+std::map<ExprId, Ahead> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
+                                          std::span<const Stmt* const> grid) {
+    std::map<ExprId, Ahead> result;
+    look_to_next_row(kernel, tiling, *grid.back(), result);
+    look_along(kernel, tiling, grid, result);
     return result;
 }
 

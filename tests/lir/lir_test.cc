@@ -40,6 +40,27 @@ TEST(Lir, AValidFunctionHasNoViolations) {
     EXPECT_EQ(verify(doubling().take()), std::vector<std::string>());
 }
 
+TEST(Lir, SequencesAlikeTakeTurns) {
+    Builder b("f");
+    const ValueId x = b.parameter({ParameterKind::Dim, 0, 0});
+    const std::size_t first = b.position();
+    for (const int copy : {1, 2, 3}) b.mul(b.add(x, b.integer(copy)), x);
+    b.interleave(first, 3);
+    EXPECT_EQ(print(b.take()), R"(function f {
+    %0 = parameter int64 dim 0 0
+    %1 = constant int64 1
+    %4 = constant int64 2
+    %7 = constant int64 3
+    %2 = add int64 %0 %1
+    %5 = add int64 %0 %4
+    %8 = add int64 %0 %7
+    %3 = mul int64 %2 %0
+    %6 = mul int64 %5 %0
+    %9 = mul int64 %8 %0
+}
+)");
+}
+
 TEST(Lir, OnlyStoresOfAllLanesAreStreamed) {
     Function f = doubling().take();
     f.insts[5].is_streamed = true;

@@ -86,6 +86,30 @@ TEST(Prefetch, TheNextRowWhereARowIsReadASecondTime) {
     EXPECT_EQ(prefetched(example_text("01"), {Tensor({99})}), 0);
 }
 
+TEST(Prefetch, FurtherInTheRowWhereLanesHaveCopies) {
+    // Four copies in the loop, one in the loop of what they leave.
+    const std::vector<Tensor> row = {Tensor({4099})}, rows = {Tensor({3, 4099})};
+    EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = tanh(x[i])"), row), 4);
+    EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = tanh(x[i])"), row, false), 0)
+        << "the caches hold it";
+    EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = x[i]"), row), 0) << "nothing waits";
+    EXPECT_EQ(
+        prefetched(custom("for b in 0..n, i in 0..m: out[b, i] = exp(x[b, i]) * x[b, i]"), rows), 4)
+        << "once a line";
+    EXPECT_EQ(prefetched("compute(x, y) {\n@kernel custom\nfor b in 0..n, i in 0..m: out[b, i] = "
+                         "exp(y[i]) * x[b, i]\n}",
+                         {rows[0], Tensor({4099})}),
+              4)
+        << "every point reads y";
+    EXPECT_EQ(prefetched(custom("for b in 0..n:\n  for i in 0..m: out[b, i] = exp(x[b, i])"), rows),
+              4);
+    EXPECT_EQ(prefetched(custom("for b in 0..n:\n  for i in 0..m: out[b, i] = x[b, i]\n  for i in "
+                                "0..m: out[b, i] = exp(x[b, i])"),
+                         rows),
+              4)
+        << "the next row, which two loops read";
+}
+
 TEST(Streams, FactsOfAnOutputSayIt) {
     const cpu_test::Case c(custom("for b in 0..n, i in 0..m: out[b, i] = x[b, i]"),
                            {Tensor({3, 64})});
