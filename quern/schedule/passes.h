@@ -78,8 +78,8 @@ struct Ahead {
 };
 
 /// Of the loops of a grid: the loads of operands to which it pays to look ahead. Those are what
-/// the lanes inside of the innermost loop read a second time (while one row is worked on, the next
-/// can come), and what lanes with copies read (their loads come in bursts, far apart).
+/// the lanes inside of the innermost loop read again (while one row is worked on, the next can
+/// come), and what lanes with copies read (their loads come in bursts, far apart).
 std::map<ir::ExprId, Ahead> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
                                               std::span<const ir::Stmt* const> grid);
 

@@ -49,12 +49,13 @@ std::optional<std::size_t> moved_axis(ir::Kernel& kernel, const ir::Expr& load, 
     return axis;
 }
 
-/// What lanes of several rows read a second time, from the next row.
+/// What the lanes of a row read again: the second time from the next row, the third from the one
+/// after it, so that each row comes nearer by a cache with each reading.
 void look_to_next_row(ir::Kernel& kernel, const Tiling& tiling, const Stmt& innermost,
                       std::map<ExprId, Ahead>& result) {
     if (exists(innermost.step) && !kernel.is_constant(innermost.step, 1)) return;
     if (tiling.has(innermost.symbol, Level::Unroll)) return;
-    std::set<Element> seen, done;
+    std::map<Element, int> readings;
     const Stmt* first = nullptr;
     for (const Stmt& s : innermost.body) {
         const bool is_lanes = s.kind == StmtKind::For && tiling.has(s.symbol, Level::Vector);
@@ -75,10 +76,10 @@ void look_to_next_row(ir::Kernel& kernel, const Tiling& tiling, const Stmt& inne
                 element.push_back(std::uint32_t(ir::substitute(
                     kernel, kernel.index_of(load, p), s.symbol, kernel.symbol(first->symbol))));
             }
-            if (seen.count(element) != 0 && done.insert(element).second) result[id] = {*axis, 1};
-            here.insert(std::move(element));
+            const int before = readings[element];
+            if (here.insert(std::move(element)).second && before > 0) result[id] = {*axis, before};
         }
-        seen.merge(here);
+        for (const Element& element : here) ++readings[element];
     }
 }
 

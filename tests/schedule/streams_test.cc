@@ -86,6 +86,24 @@ TEST(Prefetch, TheNextRowWhereARowIsReadASecondTime) {
     EXPECT_EQ(prefetched(example_text("01"), {Tensor({99})}), 0);
 }
 
+TEST(Prefetch, ARowFurtherWithEachReading) {
+    const std::string thrice = custom(
+        "for b in 0..n:\n  var s = 0.0\n  for i in 0..m: s += x[b, i]\n  var t = 0.0\n  for i in "
+        "0..m: t += x[b, i] - s\n  for i in 0..m: out[b, i] = x[b, i] - t");
+    const std::vector<lir::Inst> all = instructions(thrice, {Tensor({3, 64})}, true);
+    // What is added to a load's offset: products of the row's stride.
+    std::vector<std::int64_t> rows;
+    for (const lir::Inst& inst : all) {
+        if (inst.op != lir::Op::Prefetch) continue;
+        const lir::Inst& sum = all[std::size_t(inst.a)];
+        ASSERT_EQ(sum.op, lir::Op::Add);
+        const lir::Inst& further = all[std::size_t(sum.b)];
+        rows.push_back(further.op == lir::Op::Mul ? std::int64_t(all[std::size_t(further.b)].bits)
+                                                  : 1);
+    }
+    EXPECT_EQ(rows, (std::vector<std::int64_t>{1, 1, 1, 1, 2})) << "four copies of the sum";
+}
+
 TEST(Prefetch, FurtherInTheRowWhereLanesHaveCopies) {
     // Four copies in the loop, one in the loop of what they leave.
     const std::vector<Tensor> row = {Tensor({4099})}, rows = {Tensor({3, 4099})};
