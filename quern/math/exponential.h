@@ -2,7 +2,7 @@
 
 #include "quern/math/value.h"
 
-// exp, exp2, and the reduced exponential that erf uses.
+// exp, exp2, expm1, and the reduced exponential that erf uses.
 //
 // x = k ln 2 + r with k the nearest integer, r in two parts of ln 2 (Cody & Waite, "Software Manual
 // for the Elementary Functions", 1980): the product of k and the first is exact. The polynomials
@@ -105,6 +105,30 @@ V exp(V x) {
     using Table = ExponentialTable<typename V::Element>;
     const Exponential<V> e = reduced_exp(clamped(x, Table::kLeast, Table::kMost));
     return scaled(e.fraction + 1.0, e.rounded);
+}
+
+/// 2^k e^r - 1 = 2^k r + (2^k - 1) + 2^k (e^r - 1 - r). Of the first sum, in which much cancels
+/// where k is 1 or -1, nothing is lost, and r has a second part. All of it is halved, as 2^k may be
+/// more than the largest number.
+template <Value V>
+V expm1(V x) {
+    using Table = ExponentialTable<typename V::Element>;
+    const V t = clamped(x, Table::kLeast, Table::kMost);
+    const V rounded = multiply_add(t, kLog2E, FormatOf<V>::kRounder);
+    const V k = rounded - FormatOf<V>::kRounder;
+    const V high = multiply_add(k, -Table::kLn2High, t), low = k * Table::kLn2Low;
+    const V r = high - low;
+    const V excess = multiply_add(r * r, polynomial(r, Table::kExp), (high - r) - low);
+    const auto i = bits(rounded);
+    const auto biased = i + i.constant(FormatOf<V>::kBias - 1 - FormatOf<V>::kRounderBits);
+    // Below 2^-80 nothing is left of e^x beside -1.
+    const V half = power_of_two<V>(select(biased < i.constant(FormatOf<V>::kBias - 80),
+                                          i.constant(FormatOf<V>::kBias - 80), biased));
+    const V main = half * r;
+    const V begin = half - 0.5;
+    const V sum = begin + main;
+    const V result = sum + multiply_add(half, excess, main - (sum - begin));
+    return select(abs(x) < FormatOf<V>::kTiny, x, result + result);
 }
 
 template <Value V>

@@ -6,6 +6,8 @@
 #include "quern/math/error_function.h"
 #include "quern/math/exponential.h"
 #include "quern/math/hyperbolic.h"
+#include "quern/math/inverse_hyperbolic.h"
+#include "quern/math/inverse_trigonometric.h"
 #include "quern/math/logarithm.h"
 #include "quern/math/native.h"
 #include "quern/math/power.h"

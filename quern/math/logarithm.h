@@ -1,8 +1,9 @@
 #pragma once
 
 #include "quern/math/exponential.h"
+#include "quern/math/two_parts.h"
 
-// log and log2. x = 2^k m with m in [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f):
+// log, log1p, log2 and log10. x = 2^k m with m in [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f):
 // log m = 2 atanh s = f - (f^2/2 - s (f^2/2 + R(s^2))), where f is exact and the rest small (Tang,
 // "Table-driven implementation of the logarithm function", 1990, procedure 2 without the table).
 
@@ -22,6 +23,10 @@ struct LogarithmTable<float> {
     /// Bits of a number that are kept where a product with 12 bits must be exact.
     static constexpr std::int64_t kHighBits = -0x1000;
     static constexpr double kLog2EHigh = 0x1.714p0, kLog2ELow = 0x1.47652b82fe177p-12;
+    static constexpr double kLog10EHigh = 0x1.bcap-2, kLog10ELow = 0x1.7b1526e50e32ap-14;
+
+    /// The product of an exponent and the first is exact.
+    static constexpr double kLog10Of2High = 0x1.344p-2, kLog10Of2Low = 0x1.3509f79fef312p-18;
 };
 
 template <>
@@ -34,6 +39,9 @@ struct LogarithmTable<double> {
     static constexpr double kLeastNormal = 0x1p-1022, kLift = 0x1p53;
     static constexpr std::int64_t kHighBits = -0x8000000;
     static constexpr double kLog2EHigh = 0x1.715476p0, kLog2ELow = 0x1.4ae0bf85ddf44p-26;
+    static constexpr double kLog10EHigh = 0x1.bcb7b1p-2, kLog10ELow = 0x1.49b9438ca9aaep-28;
+    static constexpr double kLog10Of2High = 0x1.34413509f7p-2;
+    static constexpr double kLog10Of2Low = 0x1.3fde623e2566bp-43;
 };
 
 /// x > 0 is 2^k (1 + f).
@@ -90,25 +98,61 @@ V log(V x) {
     return log_special(x, multiply_add(p.k, Exp::kLn2High, p.f - (half_square - excess)));
 }
 
-/// log2 of 2^k (1 + f). log m = high + low with few bits in high, so that its product with the
-/// first bits of log2 e is exact.
+/// log(1 + x + low) + more ln 2, where low is small beside x, or x is 0.
+template <Value V>
+V log_of_sum(V x, V low, V more) {
+    using Exp = ExponentialTable<typename V::Element>;
+    const TwoParts<V> sum = exact_sum(x, x.constant(1));
+    const Logarithm<V> p = split(sum.high);
+    const V half_square = p.f * p.f * 0.5;
+    const V k = p.k + more;
+    const V excess = log_excess(p.f, half_square) + (sum.low + low) / sum.high;
+    const V rest = half_square - multiply_add(k, Exp::kLn2Low, excess);
+    return log_special(sum.high, multiply_add(k, Exp::kLn2High, p.f - rest));
+}
+
+template <Value V>
+V log1p(V x) {
+    const V zero = x.constant(0);
+    return select(x == 0.0, x, log_of_sum(x, zero, zero));
+}
+
+/// log m = high + low with few bits in high, so that its product with the first bits of a constant
+/// is exact.
+template <Value V>
+TwoParts<V> log_parts(V f) {
+    const V half_square = f * f * 0.5;
+    const V excess = log_excess(f, half_square);
+    const V near = f - half_square;
+    const auto i = bits(near);
+    const V high = from_bits(i & i.constant(LogarithmTable<typename V::Element>::kHighBits));
+    return {high, ((f - high) - half_square) + excess};
+}
+
+/// log2 of 2^k (1 + f).
 template <Value V>
 V log2_of(Logarithm<V> p) {
     using Table = LogarithmTable<typename V::Element>;
-    const V half_square = p.f * p.f * 0.5;
-    const V excess = log_excess(p.f, half_square);
-    const V near = p.f - half_square;
-    const V high = from_bits(bits(near) & bits(near).constant(Table::kHighBits));
-    const V low = ((p.f - high) - half_square) + excess;
-    const V rest = (low + high) * Table::kLog2ELow + low * Table::kLog2EHigh;
-    const V main = high * Table::kLog2EHigh;
-    const V sum = p.k + main;
-    return sum + ((main - (sum - p.k)) + rest);
+    const TwoParts<V> m = log_parts(p.f);
+    const V rest = (m.low + m.high) * Table::kLog2ELow + m.low * Table::kLog2EHigh;
+    const TwoParts<V> sum = ordered_sum(p.k, m.high * Table::kLog2EHigh);
+    return sum.high + (sum.low + rest);
 }
 
 template <Value V>
 V log2(V x) {
     return log_special(x, log2_of(split(x)));
+}
+
+template <Value V>
+V log10(V x) {
+    using Table = LogarithmTable<typename V::Element>;
+    const Logarithm<V> p = split(x);
+    const TwoParts<V> m = log_parts(p.f);
+    const V of_power = p.k * Table::kLog10Of2Low;
+    const V rest = ((m.low + m.high) * Table::kLog10ELow + of_power) + m.low * Table::kLog10EHigh;
+    const TwoParts<V> sum = ordered_sum(p.k * Table::kLog10Of2High, m.high * Table::kLog10EHigh);
+    return log_special(x, sum.high + (sum.low + rest));
 }
 
 }  // namespace quern::math

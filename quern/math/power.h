@@ -3,8 +3,8 @@
 #include "quern/math/logarithm.h"
 #include "quern/math/two_parts.h"
 
-// pow and rsqrt. |x|^y = 2^(y log2 |x|): for float all of it in double; for double the logarithm
-// and the product in two parts.
+// pow, cbrt and rsqrt. |x|^y = 2^(y log2 |x|): for float all of it in double; for double the
+// logarithm and the product in two parts.
 
 namespace quern::math {
 
@@ -92,6 +92,45 @@ V pow(V x, V y) {
     const V sum = x + y;
     const V number = select((x != x) | (y != y), sum, real);
     return select((y == 0.0) | (x == 1.0), 1.0, number);
+}
+
+/// cbrt(1 + f), minimax on [sqrt(1/2), sqrt(2)].
+template <class Element>
+struct CubeRootTable;
+
+template <>
+struct CubeRootTable<float> {
+    /// Error below 2^-13.7 of it, and below 2^-41 after a step.
+    static constexpr std::array kCbrt = {0x1.00048ap0, 0x1.55a118p-2, -0x1.d9f996p-4,
+                                         0x1.dcf2a6p-5};
+};
+
+template <>
+struct CubeRootTable<double> {
+    /// Error below 2^-19.6 of it, and below 2^-59 after a step.
+    static constexpr std::array kCbrt = {0x1.ffffdee369f19p-1,  0x1.5551eb9bda51ap-2,
+                                         -0x1.c6824a034abd9p-4, 0x1.fe42af7025996p-5,
+                                         -0x1.6edb344b9700bp-5, 0x1.b9a16ca88f25bp-6};
+};
+
+/// |x| = 2^(3 n + r) m with r of -1, 0 and 1: 2^n times the cube root of 2^r m, by a polynomial and
+/// one step of Halley's method, y - y (y^3 - a) / (2 y^3 + a).
+template <Value V>
+V cbrt(V x) {
+    using Table = CubeRootTable<typename V::Element>;
+    constexpr double kRoot = 0x1.428a2f98d728bp0, kRootHalf = 0x1.965fea53d6e3dp-1;  // of 2, of 1/2
+    const V size = abs(x);
+    const Logarithm<V> p = split(size);
+    const V rounded = multiply_add(p.k, 1.0 / 3, FormatOf<V>::kRounder);
+    const V r = p.k - (rounded - FormatOf<V>::kRounder) * 3.0;
+    const auto is_more = r > 0.0, is_less = r < 0.0;
+    const V m = p.f + 1.0, begin = polynomial(p.f, Table::kCbrt);
+    const V a = select(is_more, m + m, select(is_less, m * 0.5, m));
+    const V y = select(is_more, begin * kRoot, select(is_less, begin * kRootHalf, begin));
+    const V cube = y * y * y;
+    const V root = y - y * (cube - a) / (cube + cube + a);
+    const V result = with_sign(root * scale_of(rounded), sign_of(x));
+    return select((size > 0.0) & (size < kInfinity), result, x);
 }
 
 template <Value V>

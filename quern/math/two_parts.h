@@ -2,25 +2,25 @@
 
 #include "quern/math/value.h"
 
-// Numbers of double in two parts, high + low, where one rounding is too much (Dekker, "A
+// Numbers in two parts, high + low, where one rounding is too much (Dekker, "A
 // floating-point technique for extending the available precision", 1971; Knuth, TAOCP 2, 4.2.2).
 
 namespace quern::math {
 
-template <DoubleValue V>
+template <Value V>
 struct TwoParts {
     V high, low;
 };
 
 /// x + y exactly, if |x| >= |y| or x = 0.
-template <DoubleValue V>
+template <Value V>
 TwoParts<V> ordered_sum(V x, V y) {
     const V sum = x + y;
     return {sum, y - (sum - x)};
 }
 
 /// x + y exactly.
-template <DoubleValue V>
+template <Value V>
 TwoParts<V> exact_sum(V x, V y) {
     const V sum = x + y;
     const V from_y = sum - x;

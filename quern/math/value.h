@@ -162,6 +162,9 @@ struct Format<float> {
     /// Added to a number below 2^22 it leaves the nearest integer in the lowest bits of the sum.
     static constexpr double kRounder = 0x1.8p23;
     static constexpr std::int64_t kRounderBits = 0x4b400000;
+
+    /// The square of a smaller number is nothing beside it.
+    static constexpr double kTiny = 0x1p-26;
 };
 
 template <>
@@ -172,6 +175,7 @@ struct Format<double> {
     static constexpr double kInfinity = __builtin_inf();
     static constexpr double kRounder = 0x1.8p52;
     static constexpr std::int64_t kRounderBits = 0x4338000000000000;
+    static constexpr double kTiny = 0x1p-55;
 };
 
 template <class V>

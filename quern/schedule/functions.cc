@@ -2,12 +2,7 @@
 
 #include <algorithm>
 
-#include "quern/math/error_function.h"
-#include "quern/math/exponential.h"
-#include "quern/math/hyperbolic.h"
-#include "quern/math/logarithm.h"
-#include "quern/math/power.h"
-#include "quern/math/trigonometric.h"
+#include "quern/math/functions.h"
 #include "quern/schedule/handle.h"
 #include "quern/support/check.h"
 

@@ -15,9 +15,10 @@
 
 namespace quern::cpu_test {
 
-inline constexpr const char* kFunctions[] = {"abs",  "ceil",  "cos", "cosh", "erf",     "exp",
-                                             "exp2", "floor", "log", "log2", "rsqrt",   "sin",
-                                             "sinh", "sqrt",  "tan", "tanh", "sigmoid", "relu"};
+inline constexpr const char* kFunctions[] = {
+#define UNARY(name, op, operand, value) #name,
+#include "quern/lang/functions.def"
+    "sigmoid", "relu"};
 
 inline std::string text_of(const char* function) {
     return "compute(x) {\n    @kernel elementwise\n    for i in 0..len:\n        out[i] = " +

@@ -41,12 +41,22 @@ constexpr double kSteps = 2;
 
 TEST(Functions, AreWithinTwoUlpOfTheCLibraryInDouble) {
     const Function functions[] = {
+        {UnaryOp::Acos, [](double x) { return std::acos(x); }},
+        {UnaryOp::Acosh, [](double x) { return std::acosh(x); }},
+        {UnaryOp::Asin, [](double x) { return std::asin(x); }},
+        {UnaryOp::Asinh, [](double x) { return std::asinh(x); }},
+        {UnaryOp::Atan, [](double x) { return std::atan(x); }},
+        {UnaryOp::Atanh, [](double x) { return std::atanh(x); }},
+        {UnaryOp::Cbrt, [](double x) { return std::cbrt(x); }},
         {UnaryOp::Cos, [](double x) { return std::cos(x); }},
         {UnaryOp::Cosh, [](double x) { return std::cosh(x); }},
         {UnaryOp::Erf, [](double x) { return std::erf(x); }},
         {UnaryOp::Exp, [](double x) { return std::exp(x); }},
         {UnaryOp::Exp2, [](double x) { return std::exp2(x); }},
+        {UnaryOp::Expm1, [](double x) { return std::expm1(x); }},
         {UnaryOp::Log, [](double x) { return std::log(x); }},
+        {UnaryOp::Log10, [](double x) { return std::log10(x); }},
+        {UnaryOp::Log1p, [](double x) { return std::log1p(x); }},
         {UnaryOp::Log2, [](double x) { return std::log2(x); }},
         {UnaryOp::Rsqrt, [](double x) { return 1 / std::sqrt(x); }},
         {UnaryOp::Sin, [](double x) { return std::sin(x); }},

@@ -163,19 +163,31 @@ void check_all(const std::vector<int>& most) {
     CHECK_FUNCTION(cos);
     CHECK_FUNCTION(tan);
     CHECK_FUNCTION(rsqrt);
+    CHECK_FUNCTION(expm1);
+    CHECK_FUNCTION(log1p);
+    CHECK_FUNCTION(log10);
+    CHECK_FUNCTION(asin);
+    CHECK_FUNCTION(acos);
+    CHECK_FUNCTION(atan);
+    CHECK_FUNCTION(asinh);
+    CHECK_FUNCTION(acosh);
+    CHECK_FUNCTION(atanh);
+    CHECK_FUNCTION(cbrt);
 #undef CHECK_FUNCTION
     const auto square = [](auto x) { return pow(x, x.constant(2.5) * x); };
     EXPECT_LE((check<T>("pow", square, square, {})), next());
 }
 
 // More operations than these need a reason. In order: exp exp2 log log2 sinh cosh tanh erf sin cos
-// tan rsqrt pow.
+// tan rsqrt expm1 log1p log10 asin acos atan asinh acosh atanh cbrt pow.
 TEST(Handles, GetTheBitsOfNumbersOfFloat) {
-    check_all<float>({22, 20, 33, 44, 31, 29, 27, 36, 79, 78, 78, 2, 102});
+    check_all<float>({22, 20, 33, 44, 31, 29, 27, 36, 79, 78, 78, 2,
+                      32, 45, 47, 24, 29, 26, 60, 61, 59, 50, 102});
 }
 
 TEST(Handles, GetTheBitsOfNumbersOfDouble) {
-    check_all<double>({28, 26, 38, 49, 37, 35, 33, 62, 294, 293, 322, 2, 231});
+    check_all<double>({28, 26, 38, 49, 37, 35, 33, 62, 294, 293, 322, 2,
+                       38, 50, 52, 32, 37, 34, 65, 66, 64,  52,  231});
 }
 
 }  // namespace
