@@ -118,8 +118,8 @@ Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
 }
 
 Probe of_arithmetic(DType dtype) {
-    // Vulkan promises float32 to a few units. Functions of float32 compute in float64 as IEEE 754
-    // has it, so a device that has it as float32 only has none for kernels.
+    // Vulkan promises float32 to a few units. A device that has float64 as float32 only has none
+    // for kernels.
     const double tolerance = !is_floating(dtype) ? 0 : dtype == DType::Float64 ? 1e-13 : 1e-5;
     return {.what = "arithmetic of " + std::string(to_string(dtype)),
             .text = is_floating(dtype) ? kArithmetic : kIntegers,

@@ -20,8 +20,6 @@ struct LogarithmTable<float> {
     static constexpr std::int64_t kRootHalf = 0x3f3504f3;
     static constexpr double kLeastNormal = 0x1p-126, kLift = 0x1p24;
 
-    /// Bits of a number that are kept where a product with 12 bits must be exact.
-    static constexpr std::int64_t kHighBits = -0x1000;
     static constexpr double kLog2EHigh = 0x1.714p0, kLog2ELow = 0x1.47652b82fe177p-12;
     static constexpr double kLog10EHigh = 0x1.bcap-2, kLog10ELow = 0x1.7b1526e50e32ap-14;
 
@@ -37,7 +35,6 @@ struct LogarithmTable<double> {
         0x1.746649b567753p-3, 0x1.39a09485f85f6p-3, 0x1.2f118f821d63bp-3};
     static constexpr std::int64_t kRootHalf = 0x3fe6a09e667f3bcd;
     static constexpr double kLeastNormal = 0x1p-1022, kLift = 0x1p53;
-    static constexpr std::int64_t kHighBits = -0x8000000;
     static constexpr double kLog2EHigh = 0x1.715476p0, kLog2ELow = 0x1.4ae0bf85ddf44p-26;
     static constexpr double kLog10EHigh = 0x1.bcb7b1p-2, kLog10ELow = 0x1.49b9438ca9aaep-28;
     static constexpr double kLog10Of2High = 0x1.34413509f7p-2;
@@ -125,7 +122,7 @@ TwoParts<V> log_parts(V f) {
     const V excess = log_excess(f, half_square);
     const V near = f - half_square;
     const auto i = bits(near);
-    const V high = from_bits(i & i.constant(LogarithmTable<typename V::Element>::kHighBits));
+    const V high = from_bits(i & i.constant(FormatOf<V>::kFirstHalf));
     return {high, ((f - high) - half_square) + excess};
 }
 

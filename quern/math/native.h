@@ -84,15 +84,10 @@ template <bool fuses>
 Native<double, fuses> from_bits(NativeInt<std::int64_t, fuses> i) {
     return {std::bit_cast<double>(i.number)};
 }
-template <bool fuses>
-Native<double, fuses> widen(Native<float, fuses> x) {
-    return {double(x.number)};
+template <class T>
+Native<T, true> rest_of_product(Native<T, true> x, Native<T, true> y, Native<T, true> product) {
+    return multiply_add(x, y, -product);
 }
-template <bool fuses>
-Native<float, fuses> narrow(Native<double, fuses> x) {
-    return {float(x.number)};
-}
-
 template <class T, class Rare>
 T rarely(NativeMask m, T common, Rare rare) {
     return m.value ? rare() : common;

@@ -3,20 +3,39 @@
 #include "quern/math/logarithm.h"
 #include "quern/math/two_parts.h"
 
-// pow, cbrt and rsqrt. |x|^y = 2^(y log2 |x|): for float all of it in double; for double the
-// logarithm and the product in two parts.
+// pow, cbrt and rsqrt. |x|^y = 2^(y log2 |x|), with the logarithm and the product in two
+// parts.
 
 namespace quern::math {
 
-/// (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2, minimax on |s| <= 0.1717: error below 2^-66.2 of
-/// 2 atanh(s).
-inline constexpr std::array kAtanhTail = {
-    0x1.9999999999b32p-2, 0x1.2492492457978p-2, 0x1.c71c722dc4102p-3, 0x1.745ce9c1025a9p-3,
-    0x1.3b1ef29cc1962p-3, 0x1.0f7f484073029p-3, 0x1.0e48ce947536p-3};
+template <class Element>
+struct PowerTable;
 
-/// log2 of 2^k (1 + f), error about 2^-64 of it.
-template <DoubleValue V>
+template <>
+struct PowerTable<float> {
+    /// (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in s^2, minimax on |s| <= 0.1717: error below 2^-38.4 of
+    /// 2 atanh(s).
+    static constexpr std::array kAtanhTail = {0x1.99999ap-2, 0x1.249212p-2, 0x1.c7021cp-3,
+                                              0x1.82b46ap-3};
+    static constexpr double kTwoThirds = 0x1.555556p-1, kTwoThirdsLow = -0x1.5555555555555p-26;
+    static constexpr double kLog2ENear = 0x1.715476p0, kLog2ERest = 0x1.4ae0bf85ddf44p-26;
+};
+
+template <>
+struct PowerTable<double> {
+    /// Error below 2^-66.2.
+    static constexpr std::array kAtanhTail = {
+        0x1.9999999999b32p-2, 0x1.2492492457978p-2, 0x1.c71c722dc4102p-3, 0x1.745ce9c1025a9p-3,
+        0x1.3b1ef29cc1962p-3, 0x1.0f7f484073029p-3, 0x1.0e48ce947536p-3};
+    static constexpr double kTwoThirds = 0x1.5555555555555p-1,
+                            kTwoThirdsLow = 0x1.5555555555555p-55;
+    static constexpr double kLog2ENear = kLog2E, kLog2ERest = 0x1.777d0ffda0d24p-56;
+};
+
+/// log2 of 2^k (1 + f), error about 2^-64 of it, for float 2^-36.
+template <Value V>
 TwoParts<V> log2_in_parts(Logarithm<V> p) {
+    using Table = PowerTable<typename V::Element>;
     // s = f / (2 + f), in two parts.
     const TwoParts<V> divisor = ordered_sum(p.f.constant(2), p.f);
     const V s = p.f / divisor.high;
@@ -26,23 +45,23 @@ TwoParts<V> log2_in_parts(Logarithm<V> p) {
 
     const TwoParts<V> square = product(root, root);
     const TwoParts<V> cube = product(root, square);
-    const TwoParts<V> third = constant_parts(s, 0x1.5555555555555p-1, 0x1.5555555555555p-55);
+    const TwoParts<V> third = constant_parts(s, Table::kTwoThirds, Table::kTwoThirdsLow);
     const TwoParts<V> second = product(cube, third);
-    const V tail = cube.high * square.high * polynomial(square.high, kAtanhTail);
+    const V tail = cube.high * square.high * polynomial(square.high, Table::kAtanhTail);
 
     const TwoParts<V> sum = ordered_sum(root.high + root.high, second.high);
     const TwoParts<V> natural =
         ordered_sum(sum.high, sum.low + ((root.low + root.low) + second.low + tail));
-    const TwoParts<V> log2e = constant_parts(s, kLog2E, 0x1.777d0ffda0d24p-56);
+    const TwoParts<V> log2e = constant_parts(s, Table::kLog2ENear, Table::kLog2ERest);
     const TwoParts<V> binary = product(natural, log2e);
     const TwoParts<V> whole = ordered_sum(p.k, binary.high);
     return ordered_sum(whole.high, whole.low + binary.low);
 }
 
 /// size^y for size > 0; anything where size is infinite.
-template <DoubleValue V>
+template <Value V>
 V positive_power(V size, V y) {
-    using Table = ExponentialTable<double>;
+    using Table = ExponentialTable<typename V::Element>;
     const TwoParts<V> logarithm = log2_in_parts(split(size));
     // Beyond 2^64 every power of a number other than 1 is 0 or infinite.
     const V times = clamped(y, -0x1p64, 0x1p64);
@@ -54,19 +73,6 @@ V positive_power(V size, V y) {
     const V rest = select(near == exact.high, low, 0.0);
     const V r = (near - (rounded - FormatOf<V>::kRounder)) + rest;
     return scaled(multiply_add(r, polynomial(r, Table::kExp2), 1.0), rounded);
-}
-
-template <FloatValue V>
-V positive_power(V size, V y) {
-    using Table = ExponentialTable<double>;
-    const auto wide = widen(size);
-    using Wide = std::remove_const_t<decltype(wide)>;
-    const Wide exponent = widen(y) * log2_of(split_normal(wide, 0));
-    // Both ends are beyond those of float, and powers of two are normal between them.
-    const Wide near = clamped(exponent, -200, 200);
-    const Wide rounded = near + Format<double>::kRounder;
-    const Wide r = near - (rounded - Format<double>::kRounder);
-    return narrow(multiply_add(r, polynomial(r, Table::kExp2), 1.0) * scale_of(rounded));
 }
 
 /// The special cases of C99, annex F.9.4.4.

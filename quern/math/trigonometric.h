@@ -2,8 +2,7 @@
 
 #include "quern/math/argument_reduction.h"
 
-// sin, cos, tan. Angles of float are reduced in double, so that the rest is one rounding away from
-// exact; sine and cosine of the rest are float's, the tangent's quotient is double's.
+// sin, cos, tan: of an angle in two parts, whose sine and cosine are in two parts too.
 
 namespace quern::math {
 
@@ -35,35 +34,14 @@ struct SineAndCosine {
     V sine, sine_low, cosine, cosine_low;
 };
 
-template <class Table, Value V>
-SineAndCosine<V> sine_and_cosine(V r) {
-    const V z = r * r;
-    return {r, r * z * polynomial(z, Table::kSin), multiply_add(z, -0.5, 1.0),
-            z * z * polynomial(z, Table::kCos)};
-}
-
-template <DoubleValue V>
-SineAndCosine<V> sine_and_cosine_in_parts(Angle<V> angle) {
-    using Table = TrigonometricTable<double>;
+template <Value V>
+SineAndCosine<V> sine_and_cosine(Angle<V> angle) {
+    using Table = TrigonometricTable<typename V::Element>;
     const V r = angle.rest, low = angle.rest_low;
     const V z = r * r, half = z * 0.5;
     const V one_less = 1.0 - half;
     return {r, r * z * polynomial(z, Table::kSin) + low * one_less, one_less,
             ((1.0 - one_less) - half) + (z * z * polynomial(z, Table::kCos) - r * low)};
-}
-
-template <FloatValue V>
-SineAndCosine<V> parts_at(V x, V& quarter) {
-    const auto angle = angle_of_float(widen(abs(x)));
-    quarter = narrow(angle.quarter);
-    return sine_and_cosine<TrigonometricTable<float>>(narrow(angle.rest));
-}
-
-template <DoubleValue V>
-SineAndCosine<V> parts_at(V x, V& quarter) {
-    const Angle<V> angle = angle_of(abs(x));
-    quarter = angle.quarter;
-    return sine_and_cosine_in_parts(angle);
 }
 
 /// An integer below 2^22 in the lowest bits.
@@ -85,36 +63,26 @@ typename V::Int second_half_sign(typename V::Int i) {
 
 template <Value V>
 V sin(V x) {
-    V quarter = x;
-    const SineAndCosine<V> p = parts_at(x, quarter);
-    const auto q = integer_bits(quarter);
+    const Angle<V> angle = angle_of(abs(x));
+    const SineAndCosine<V> p = sine_and_cosine(angle);
+    const auto q = integer_bits(angle.quarter);
     const V size = select(is_odd<V>(q), p.cosine + p.cosine_low, p.sine + p.sine_low);
     return with_sign(size, sign_of(x) ^ second_half_sign<V>(q));
 }
 
 template <Value V>
 V cos(V x) {
-    V quarter = x;
-    const SineAndCosine<V> p = parts_at(x, quarter);
-    const auto q = integer_bits(quarter);
+    const Angle<V> angle = angle_of(abs(x));
+    const SineAndCosine<V> p = sine_and_cosine(angle);
+    const auto q = integer_bits(angle.quarter);
     const V size = select(is_odd<V>(q), p.sine + p.sine_low, p.cosine + p.cosine_low);
     return with_sign(size, second_half_sign<V>(q + q.constant(1)));
 }
 
-template <FloatValue V>
-V tan(V x) {
-    const auto angle = angle_of_float(widen(abs(x)));
-    using Wide = std::remove_const_t<decltype(angle.rest)>;
-    const auto p = sine_and_cosine<TrigonometricTable<float>>(angle.rest);
-    const Wide sine = p.sine + p.sine_low, cosine = p.cosine + p.cosine_low;
-    const auto odd = is_odd<Wide>(integer_bits(angle.quarter));
-    return with_sign(narrow(select(odd, -cosine, sine) / select(odd, sine, cosine)), sign_of(x));
-}
-
-template <DoubleValue V>
+template <Value V>
 V tan(V x) {
     const Angle<V> angle = angle_of(abs(x));
-    const SineAndCosine<V> p = sine_and_cosine_in_parts(angle);
+    const SineAndCosine<V> p = sine_and_cosine(angle);
     const TwoParts<V> sine = ordered_sum(p.sine, p.sine_low);
     const TwoParts<V> cosine = ordered_sum(p.cosine, p.cosine_low);
     const auto odd = is_odd<V>(integer_bits(angle.quarter));

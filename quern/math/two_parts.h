@@ -27,30 +27,42 @@ TwoParts<V> exact_sum(V x, V y) {
     return {sum, (x - (sum - from_y)) + (y - from_y)};
 }
 
-/// The first 26 bits of x, and the others.
-template <DoubleValue V>
+/// The first half of the bits of x, and the others: a product of two halves is exact.
+template <Value V>
 TwoParts<V> halves(V x) {
     const auto i = bits(x);
-    const V high = from_bits(i & i.constant(-0x8000000));
+    const V high = from_bits(i & i.constant(FormatOf<V>::kFirstHalf));
     return {high, x - high};
 }
 
-/// x y but for 2^-106 of it.
-template <DoubleValue V>
-TwoParts<V> exact_product(V x, V y) {
-    const V product = x * y;
+/// x y less its rounded product, by halves (Dekker's product).
+template <Value V>
+V rest_by_halves(V x, V y, V product) {
     const TwoParts<V> a = halves(x), b = halves(y);
     const V rest = ((a.high * b.high - product) + a.high * b.low) + a.low * b.high;
-    return {product, rest + a.low * b.low};
+    return rest + a.low * b.low;
 }
 
-template <DoubleValue V>
+/// The same. Who fuses products may overload it.
+template <Value V>
+V rest_of_product(V x, V y, V product) {
+    return rest_by_halves(x, y, product);
+}
+
+/// x y but for what two parts cannot hold.
+template <Value V>
+TwoParts<V> exact_product(V x, V y) {
+    const V product = x * y;
+    return {product, rest_of_product(x, y, product)};
+}
+
+template <Value V>
 TwoParts<V> product(TwoParts<V> x, TwoParts<V> y) {
     const TwoParts<V> p = exact_product(x.high, y.high);
     return ordered_sum(p.high, p.low + (x.high * y.low + x.low * y.high));
 }
 
-template <DoubleValue V>
+template <Value V>
 TwoParts<V> constant_parts(V x, double high, double low) {
     return {x.constant(high), x.constant(low)};
 }

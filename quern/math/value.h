@@ -20,8 +20,6 @@
 //              abs(x)  sqrt(x)  floor(x)  round_even(x)
 //              select(m, x, y)    m ? x : y; both sides are evaluated
 //              bits(x)            its bits as V::Int; from_bits(i) is the way back
-//   float V    widen(x)           the same number as a value of double
-//   double V   narrow(x)          rounded to a value of float
 //   V::Int     i.constant(c)      with c an std::int64_t
 //              i + j  i - j       wrapping
 //              i & j  i | j  i ^ j
@@ -87,12 +85,7 @@ concept Value = ValueType<V> && requires(V x, typename V::Int i, typename V::Mas
     { !m } -> std::same_as<typename V::Mask>;
 };
 
-template <class V>
-concept FloatValue = Value<V> && std::same_as<typename V::Element, float>;
-template <class V>
-concept DoubleValue = Value<V> && std::same_as<typename V::Element, double>;
-
-// A number meets a value as a constant of the value's own type.
+    // A number meets a value as a constant of the value's own type.
 
 #define QUERN_MATH_MIXED(op)          \
     template <ValueType V>            \
@@ -165,6 +158,9 @@ struct Format<float> {
 
     /// The square of a smaller number is nothing beside it.
     static constexpr double kTiny = 0x1p-26;
+
+    /// The bits of a number but for the second half of its digits.
+    static constexpr std::int64_t kFirstHalf = -0x1000;
 };
 
 template <>
@@ -176,6 +172,7 @@ struct Format<double> {
     static constexpr double kRounder = 0x1.8p52;
     static constexpr std::int64_t kRounderBits = 0x4338000000000000;
     static constexpr double kTiny = 0x1p-55;
+    static constexpr std::int64_t kFirstHalf = -0x8000000;
 };
 
 template <class V>

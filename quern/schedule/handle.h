@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
+#include "quern/math/argument_reduction.h"
 #include "quern/math/exponential.h"
 #include "quern/schedule/functions.h"
 
@@ -122,15 +124,30 @@ Handle<E> scaled(Handle<E> x, Handle<E> rounded) {
 }
 
 template <class E>
-Handle<E> from_bits(IntHandle<E> i) {
-    return {i.place, i.place->builder.bitcast(i.id, Handle<E>::kDType)};
+Handle<E> rest_of_product(Handle<E> x, Handle<E> y, Handle<E> product) {
+    if (!x.place->fuses) return rest_by_halves(x, y, product);
+    return multiply_add(x, y, -product);
 }
 
-inline Handle<double> widen(Handle<float> x) {
-    return {x.place, x.place->builder.cast(x.id, DType::Float64)};
+/// A branch that is taken where it is needed in any lane.
+template <class E, class Rare>
+Angle<Handle<E>> rarely(MaskHandle m, Angle<Handle<E>> common, Rare rare) {
+    lir::Builder& b = m.place->builder;
+    Handle<E>* const values[] = {&common.quarter, &common.rest, &common.rest_low};
+    std::array<lir::ValueId, 3> results;
+    for (std::size_t i = 0; i < 3; ++i) results[i] = b.reg(values[i]->id);
+    b.begin_if(b.any(m.id));
+    const Angle<Handle<E>> chosen = select(m, rare(), common);
+    const Handle<E>* const others[] = {&chosen.quarter, &chosen.rest, &chosen.rest_low};
+    for (std::size_t i = 0; i < 3; ++i) b.set(results[i], others[i]->id);
+    b.end_if();
+    for (std::size_t i = 0; i < 3; ++i) values[i]->id = b.get(results[i]);
+    return common;
 }
-inline Handle<float> narrow(Handle<double> x) {
-    return {x.place, x.place->builder.cast(x.id, DType::Float32)};
+
+template <class E>
+Handle<E> from_bits(IntHandle<E> i) {
+    return {i.place, i.place->builder.bitcast(i.id, Handle<E>::kDType)};
 }
 
 }  // namespace quern::math

@@ -246,9 +246,12 @@ private:
         static constexpr Row kRows[] = {{"sin", std::sin, 1},
                                         {"cos", std::cos, 1},
                                         {"tanh", std::tanh, 1},
+                                        {"atan", std::atan, 1},
+                                        {"asinh", std::asinh, 1},
+                                        {"expm1", std::expm1, 21},
                                         {"exp", std::exp, 21},
                                         {"erf", std::erf, 1.13}};
-        const Row& row = kRows[pick(0, 4)];
+        const Row& row = kRows[pick(0, int(std::size(kRows)) - 1)];
         return {std::string(row.name) + "(" + a.text + ")",
                 [this, row, x = a.value](const Environment& e) {
                     const Approximate p = x(e);

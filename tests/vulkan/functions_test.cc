@@ -1,0 +1,64 @@
+// The functions of the language on every driver: those of float32 compute in float32 alone.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/cpu/case.h"
+#include "tests/cpu/definitions.h"
+#include "tests/cpu/vulkan_devices.h"
+
+namespace quern {
+namespace {
+
+using cpu_test::Case;
+using cpu_test::vulkan_devices;
+using cpu_test::VulkanDevice;
+
+/// What no driver takes as zero.
+Tensor normal_arguments() {
+    std::vector<double> x;
+    for (const double v : cpu_test::arguments(DType::Float32).values()) {
+        if (v == 0 || !(std::abs(v) < 0x1p-126)) x.push_back(v);
+    }
+    return Tensor::from({std::int64_t(x.size())}, x).to(DType::Float32);
+}
+
+void expect_bits(const VulkanDevice& vulkan, const Case& c) {
+    SCOPED_TRACE(vulkan.device.id());
+    const auto expected = c.interpreted();
+    const auto got = c.on_vulkan(vulkan.device, Numerics::Reproducible);
+    ASSERT_TRUE(expected.has_value());
+    ASSERT_TRUE(got.has_value());
+    EXPECT_TRUE(vulkan.gives(*got, *expected));
+}
+
+TEST(VulkanFunctions, OfFloat32HaveTheInterpretersBitsWithoutFloat64) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    const Tensor x = normal_arguments();
+    for (const char* name : cpu_test::kFunctions) {
+        SCOPED_TRACE(name);
+        for (const VulkanDevice& vulkan : vulkan_devices()) {
+            expect_bits(vulkan, Case(cpu_test::text_of(name), {x}));
+        }
+    }
+}
+
+TEST(VulkanFunctions, PowerOfFloat32HasTheInterpretersBitsWithoutFloat64) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    const Tensor x = normal_arguments();
+    std::vector<double> y = x.values();
+    // Exponents that leave results finite, and whole ones.
+    for (std::size_t i = 0; i < y.size(); ++i) {
+        if (std::isfinite(y[i])) y[i] = i % 3 == 0 ? double(i % 17) - 8 : std::fmod(y[i], 30);
+    }
+    const Tensor exponents = Tensor::from(x.shape(), y).to(DType::Float32);
+    for (const VulkanDevice& vulkan : vulkan_devices()) {
+        expect_bits(vulkan, Case(cpu_test::kPower, {x, exponents}));
+    }
+}
+
+}  // namespace
+}  // namespace quern
