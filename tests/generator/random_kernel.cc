@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <sstream>
 
@@ -243,14 +244,10 @@ private:
             double (*f)(double);
             double slope;  // largest derivative on [-3, 3]
         };
-        static constexpr Row kRows[] = {{"sin", std::sin, 1},
-                                        {"cos", std::cos, 1},
-                                        {"tanh", std::tanh, 1},
-                                        {"atan", std::atan, 1},
-                                        {"asinh", std::asinh, 1},
-                                        {"expm1", std::expm1, 21},
-                                        {"exp", std::exp, 21},
-                                        {"erf", std::erf, 1.13}};
+        static constexpr Row kRows[] = {{"sin", std::sin, 1},     {"cos", std::cos, 1},
+                                        {"tanh", std::tanh, 1},   {"atan", std::atan, 1},
+                                        {"asinh", std::asinh, 1}, {"expm1", std::expm1, 21},
+                                        {"exp", std::exp, 21},    {"erf", std::erf, 1.13}};
         const Row& row = kRows[pick(0, int(std::size(kRows)) - 1)];
         return {std::string(row.name) + "(" + a.text + ")",
                 [this, row, x = a.value](const Environment& e) {

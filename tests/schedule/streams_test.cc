@@ -111,6 +111,11 @@ TEST(Prefetch, FurtherInTheRowWhereLanesHaveCopies) {
     EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = tanh(x[i])"), row, false), 0)
         << "the caches hold it";
     EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = x[i]"), row), 0) << "nothing waits";
+    EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = sin(x[i])"), row), 0) << "no copies";
+    EXPECT_EQ(
+        prefetched(custom("for i in 0..n: out[i] = tanh(x[i])"), {Tensor({4099}, DType::Float64)}),
+        4)
+        << "two copies of two lines";
     EXPECT_EQ(
         prefetched(custom("for b in 0..n, i in 0..m: out[b, i] = exp(x[b, i]) * x[b, i]"), rows), 4)
         << "once a line";
