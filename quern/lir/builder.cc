@@ -62,12 +62,15 @@ std::optional<std::int64_t> Builder::constant_of(ValueId id) const {
 }
 
 void Builder::interleave(std::size_t first, std::size_t copies) {
+    QUERN_CHECK(copies > 0, "a copy");
     std::vector<ValueId>& block = function_.blocks[open_.back()];
     const std::size_t length = (block.size() - first) / copies;
     QUERN_CHECK(first + length * copies == block.size(), "sequences of one length");
     const std::vector<ValueId> before(block.begin() + std::ptrdiff_t(first), block.end());
     for (std::size_t i = 0; i < before.size(); ++i) {
-        block[first + i] = before[i % copies * length + i / copies];
+        const ValueId next = before[i % copies * length + i / copies];
+        QUERN_CHECK(function_[next].op == function_[before[i / copies]].op, "sequences alike");
+        block[first + i] = next;
     }
 }
 

@@ -3,8 +3,7 @@
 #include "quern/math/logarithm.h"
 #include "quern/math/two_parts.h"
 
-// pow, cbrt and rsqrt. |x|^y = 2^(y log2 |x|), with the logarithm and the product in two
-// parts.
+// pow, cbrt and rsqrt. |x|^y = 2^(y log2 |x|), with the logarithm and the product in two parts.
 
 namespace quern::math {
 

@@ -31,8 +31,8 @@ constexpr int kCopies = 8, kShort = 4;
 constexpr int kInnermost = 8, kGuarded = 4;
 
 // As AVX-512 has them, from how many iterations on copies are worth their code, and how many of
-// them: GELU takes 4.9 ns a vector with one, 4.3 with two, 3.6 with four, 3.3 with eight, whose
-// bursts of loads and stores take twice as long past the caches.
+// them: GELU takes 4.9 ns a vector with one, 4.3 with two, 3.6 with four, 3.3 with eight; but past
+// the caches eight, which load and store in bursts, take twice the time.
 constexpr int kManyRegisters = 32, kLongLoop = 256, kInTurn = 4;
 
 class Chooser {
@@ -98,6 +98,24 @@ private:
         return total == 0 || total == 1 ? 1 : total == 2 ? kSeconds : kSpread;
     }
 
+    /// Whether it is more than an instruction or two.
+    static bool is_function(const ir::Expr& e) {
+        if (!is_floating(e.dtype)) return false;
+        if (e.kind == ExprKind::Binary) {
+            return static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
+        }
+        if (e.kind != ExprKind::Unary) return false;
+        switch (static_cast<ir::UnaryOp>(e.op)) {
+            case ir::UnaryOp::Neg:
+            case ir::UnaryOp::Abs:
+            case ir::UnaryOp::Ceil:
+            case ir::UnaryOp::Floor:
+                return false;
+            default:
+                return true;
+        }
+    }
+
     double cost(ExprId id, ir::SymbolId lane) {
         if (!exists(id)) return 0;
         double sum = 0;
@@ -107,8 +125,10 @@ private:
                 std::vector<ExprId> indices;
                 for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
                 sum += access(e.a, indices, lane);
+            } else if (is_function(e)) {
+                sum += kFunction;
             } else if (e.kind == ExprKind::Unary) {
-                sum += is_floating(e.dtype) ? kFunction : 1;
+                sum += 1;
             } else if (e.kind == ExprKind::Binary && is_floating(e.dtype)) {
                 sum += 1;
             }
