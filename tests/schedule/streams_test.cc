@@ -108,6 +108,13 @@ TEST(Prefetch, FurtherInTheRowWhereLanesHaveCopies) {
     // Four copies in the loop, one in the loop of what they leave.
     const std::vector<Tensor> row = {Tensor({4099})}, rows = {Tensor({3, 4099})};
     EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = tanh(x[i])"), row), 4);
+    const auto all = instructions(custom("for i in 0..n: out[i] = tanh(x[i])"), row, true);
+    for (const lir::Inst& inst : all) {
+        if (inst.op != lir::Op::Prefetch) continue;
+        const lir::Inst& further = all[std::size_t(all[std::size_t(inst.a)].b)];
+        EXPECT_EQ(further.op, lir::Op::Constant);
+        EXPECT_EQ(further.bits * sizeof(float), 1024u);
+    }
     EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = tanh(x[i])"), row, false), 0)
         << "the caches hold it";
     EXPECT_EQ(prefetched(custom("for i in 0..n: out[i] = x[i]"), row), 0) << "nothing waits";
