@@ -85,10 +85,10 @@ V cosh(V x) {
 }
 
 /// |x| = k ln 2 / 2 + r, and t = tanh r. By the tangent of a sum,
-/// tanh |x| = (2^k - 1 + (2^k + 1) t) / (2^k + 1 + (2^k - 1) t), which is t where k is 0. From k =
-/// 2 on it is near 1 and taken as 1 - (2 - 2t) / (2^k + 1 + (2^k - 1) t): less than half of the
-/// quotient's error is left. Errors of k ln 2 / 2 count for less than k grows, so that it need not
-/// be in two parts.
+/// tanh |x| = (2^k - 1 + (2^k + 1) t) / (2^k + 1 + (2^k - 1) t), which is t where k is 0. The
+/// denominator is the numerator and 2 - 2t: as their sum it follows the numerator's error, of which
+/// 1 - tanh |x| is left. Errors of k ln 2 / 2 count for less than k grows, so that it need not be
+/// in two parts.
 template <Value V>
 V tanh(V x) {
     using Table = HyperbolicTable<typename V::Element>;
@@ -102,11 +102,9 @@ V tanh(V x) {
     const V z = r * r;
     const V t = multiply_add(r * z, polynomial(z, Table::kTanh), r);
     const V scale = scale_of(rounded);
-    const V less = scale - 1.0, more = scale + 1.0;
-    const auto is_near = rounded <= Form::kRounder + 1;
-    const V over = select(is_near, multiply_add(more, t, less), 2.0 - (t + t));
-    const V quotient = over / multiply_add(less, t, more);
-    return with_sign(select(is_near, quotient, 1.0 - quotient), sign_of(x));
+    const V over = multiply_add(scale + 1.0, t, scale - 1.0);
+    const V under = over + (2.0 - (t + t));
+    return with_sign(over / under, sign_of(x));
 }
 
 }  // namespace quern::math

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "quern/schedule/functions.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/passes.h"
 #include "quern/schedule/plan.h"
@@ -31,9 +32,11 @@ constexpr int kCopies = 8, kShort = 4;
 constexpr int kInnermost = 8, kGuarded = 4;
 
 // As AVX-512 has them, from how many iterations on copies are worth their code, and how many of
-// them: GELU takes 4.9 ns a vector with one, 4.3 with two, 3.6 with four, 3.3 with eight; but past
-// the caches eight, which load and store in bursts, take twice the time.
-constexpr int kManyRegisters = 32, kLongLoop = 256, kInTurn = 4;
+// them: GELU, of 34 instructions, takes 4.2 ns a vector with one, 3.3 with four, 3.0 with six, 2.8
+// with eight; but past the caches eight, which load and store in bursts, take twice the time.
+// Longer loops gain nothing from more than four, and compile for longer.
+constexpr int kManyRegisters = 32, kLongLoop = 256;
+constexpr int kInTurn = 4, kShortInTurn = 6, kShortCode = 40;
 
 class Chooser {
 public:
@@ -244,24 +247,37 @@ private:
         nest.pop_back();
     }
 
-    /// Fewer of wide elements, whose vectors are two or more already, and none of angles: each copy
-    /// has a branch for large ones, which is longer than all the rest (two of sin take 4 % less
-    /// time than one and 15 ms instead of 9 to compile).
-    int copies_in_turn(const std::vector<Stmt>& block) const {
-        int copies = kInTurn;
+    /// What matters for how many copies of a block take turns.
+    struct InTurn {
+        int instructions = 0;
+        bool has_float64 = false, jumps = false;
+    };
+
+    void measure(const std::vector<Stmt>& block, InTurn& sum) const {
         for (const Stmt& s : block) {
-            copies = std::min({copies, copies_in_turn(s.body), copies_in_turn(s.otherwise)});
+            measure(s.body, sum);
+            measure(s.otherwise, sum);
             if (!exists(s.value)) continue;
             for (const ExprId node : ir::reachable(k_, s.value)) {
                 const ir::Expr& e = k_[node];
-                if (e.dtype == DType::Float64) copies = std::min(copies, kInTurn / 2);
-                const auto op = static_cast<ir::UnaryOp>(e.op);
-                const bool is_angle =
-                    op == ir::UnaryOp::Sin || op == ir::UnaryOp::Cos || op == ir::UnaryOp::Tan;
-                if (e.kind == ExprKind::Unary && is_angle) return 1;
+                sum.has_float64 |= e.dtype == DType::Float64;
+                const CodeSize size = is_function(e) ? code_size(e) : CodeSize{1};
+                const bool is_one = e.kind == ExprKind::Unary || e.kind == ExprKind::Binary;
+                sum.instructions += is_one ? size.instructions : 0;
+                sum.jumps |= size.jumps;
             }
         }
-        return copies;
+    }
+
+    /// Fewer of wide elements, whose vectors are two or more already, and none where a copy jumps:
+    /// what is rare, as large angles are, is longer than all the rest (two of sin take 4 % less
+    /// time than one and 15 ms instead of 9 to compile).
+    int copies_in_turn(const std::vector<Stmt>& block) const {
+        InTurn sum;
+        measure(block, sum);
+        if (sum.jumps) return 1;
+        if (sum.has_float64) return kInTurn / 2;
+        return sum.instructions <= kShortCode ? kShortInTurn : kInTurn;
     }
 
     bool holds_function(const std::vector<Stmt>& block) const {

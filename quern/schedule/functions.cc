@@ -46,6 +46,22 @@ lir::ValueId power(const FunctionPlace& place, lir::ValueId x, lir::ValueId y) {
     return pow(Handle<double>{&place, x}, Handle<double>{&place, y}).id;
 }
 
+CodeSize code_size(const ir::Expr& e) {
+    lir::Builder builder("size");
+    const FunctionPlace place{builder, true, true};
+    const DType dtype = e.dtype == DType::Float64 ? DType::Float64 : DType::Float32;
+    const lir::ValueId x = builder.parameter({lir::ParameterKind::Scalar}, dtype);
+    if (e.kind == ir::ExprKind::Binary) {
+        power(place, x, x);
+    } else {
+        function(place, static_cast<UnaryOp>(e.op), x);
+    }
+    const lir::Function written = builder.take();
+    const auto is_counted = [](const lir::Inst& inst) { return inst.op != lir::Op::Constant; };
+    const auto instructions = std::ranges::count_if(written.insts, is_counted);
+    return {int(instructions), written.blocks.size() > 1};
+}
+
 lir::ValueId integer_power(lir::Builder& b, lir::ValueId x, lir::ValueId n) {
     const DType dtype = b.type(x).dtype;
     const std::uint16_t lanes = std::max(b.type(x).lanes, b.type(n).lanes);

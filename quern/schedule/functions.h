@@ -19,6 +19,13 @@ lir::ValueId function(const FunctionPlace& place, ir::UnaryOp op, lir::ValueId x
 /// x to the power of y, both float32 or both float64.
 lir::ValueId power(const FunctionPlace& place, lir::ValueId x, lir::ValueId y);
 
+/// What is written for a function or a power.
+struct CodeSize {
+    int instructions = 0;  // besides constants
+    bool jumps = false;
+};
+CodeSize code_size(const ir::Expr& expression);
+
 /// x to the power of n, wrapped; integers of one dtype, n not negative.
 lir::ValueId integer_power(lir::Builder& builder, lir::ValueId x, lir::ValueId n);
 
