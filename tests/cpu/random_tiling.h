@@ -34,10 +34,17 @@ schedule::Tiling random_tiling(ir::Kernel& prepared, const schedule::Target& tar
         tiling.splits.push_back({loop, level, std::uint16_t(factor)});
         if (!schedule::legal(prepared, target, tiling).empty()) tiling.splits.pop_back();
     };
+    // Code grows by the product of the copies: one kernel of 125 would take as long as 100 others.
+    constexpr int kMostCopies = 16;
+    int copies = 1;
     for (const ir::SymbolId loop : loops) {
         if (chance(80)) try_split(loop, Level::Grid, 1);
         if (chance(50)) try_split(loop, Level::Vector, target.lanes);
-        if (chance(50)) try_split(loop, Level::Unroll, 2 + int(engine() % 4));
+        const int factor = 2 + int(engine() % 4);
+        if (chance(50) && copies * factor <= kMostCopies) {
+            try_split(loop, Level::Unroll, factor);
+            copies *= factor;
+        }
     }
     return tiling;
 }
