@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -148,9 +149,12 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long numbe
     for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
         target.has_int64 = number % 2 == 0 || c.has_float64();
         if (!quern::schedule::legal(c.kernel(), target).empty()) continue;
-        const std::string where = "on " + std::to_string(target.lanes) + " lanes: ";
+        // None, and those of a part, of all, and of more than a work-group.
+        const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[number / 2 % 4];
+        const std::string where = "on " + std::to_string(target.lanes) + " lanes, subgroups of " +
+                                  std::to_string(subgroup) + ": ";
         for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
-            const auto run = quern::cpu_test::run_on_lanes(c, numerics, target);
+            const auto run = quern::cpu_test::run_on_lanes(c, numerics, target, subgroup);
             if (!run.mistake.empty()) return where + run.mistake;
             if (!expected || !run.result) return where + "an assertion failed";
             const bool is_exact = numerics == quern::Numerics::Reproducible;

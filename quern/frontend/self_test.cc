@@ -78,6 +78,15 @@ Tensor normal_numbers(DType dtype, unsigned seed) {
     return result;
 }
 
+/// Of whole numbers whose sums any dtype of 32 bits has.
+Tensor some_rows(DType dtype) {
+    Tensor rows = on_host({3, kCount}, DType::Int32);
+    for (std::int64_t i = 0; i < rows.element_count(); ++i) {
+        rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
+    }
+    return rows.to(dtype);
+}
+
 Probe of_elements(DType dtype) {
     return {.what = fmt::format("elements of {}", to_string(dtype)),
             .text = kReversed,
@@ -221,19 +230,21 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool 
         }
     }
     if (has_lanes) {
-        const auto operands = [] {
-            Tensor rows = on_host({3, kCount}, DType::Int32);
-            for (std::int64_t i = 0; i < rows.element_count(); ++i) {
-                rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
-            }
-            return std::vector{std::move(rows)};
-        };
         probes.push_back({.what = "sums by the lanes of a work-group",
                           .text = kRowSums,
-                          .operands = operands,
-                          .points = vulkan::PointsAre::Groups});
+                          .operands = [] { return std::vector{some_rows(DType::Int32)}; },
+                          .points = vulkan::PointsAre::GroupsByMemory});
     }
     return probes;
+}
+
+Probe probe_of_subgroups() {
+    return {.what = "sums by subgroups of a work-group",
+            .text = kRowSums,
+            // Sums of int32 are int64, which lanes exchange by memory.
+            .operands = [] { return std::vector{some_rows(DType::Float32)}; },
+            .points = vulkan::PointsAre::Groups,
+            .otherwise = "lanes use memory instead"};
 }
 
 bool is_probing() noexcept { return probes; }
@@ -284,9 +295,8 @@ std::string fault_of(const Probe& probe, const Device& device) {
     if (!fault.empty()) {
         Diagnostic diagnostic;
         diagnostic.severity = Severity::Warning;
-        diagnostic.message = fmt::format(
-            "[{}] {}: its driver fails the test of {}: {}; kernels that need it are refused",
-            device.id(), driver, probe.what, fault);
+        diagnostic.message = fmt::format("[{}] {}: its driver fails the test of {}: {}; {}",
+                                         device.id(), driver, probe.what, fault, probe.otherwise);
         warn(diagnostic);
     }
     return fault;

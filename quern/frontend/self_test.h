@@ -25,12 +25,18 @@ struct Probe {
     Numerics numerics = Numerics::Strict;
     vulkan::PointsAre points = vulkan::PointsAre::Chosen;
 
+    /// What is done about kernels that need it on a driver that gets it wrong.
+    std::string otherwise = "kernels that need it are refused";
+
     /// How far results may be apart, relative to the interpreter's; 0: no bit but those of a NaN.
     double tolerance = 0;
 };
 
 /// What a kernel needs. `has_lanes` says that its code is for the lanes of work-groups.
 std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_lanes);
+
+/// Where lanes of a work-group tell each other values without memory.
+Probe probe_of_subgroups();
 
 /// What a driver gets wrong of a probe, in words; empty if it is right. `run` gives its result.
 std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run);

@@ -60,12 +60,24 @@ ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const Ker
 
 }  // namespace
 
+std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& device,
+                                                                const ir::Kernel& kernel,
+                                                                const ir::Facts& facts,
+                                                                Numerics numerics,
+                                                                vulkan::PointsAre points) {
+    auto code = std::make_shared<const vulkan::Compiled>(
+        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
+    if (code->is_host_full) raise_out_of_memory(device.id());
+    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
+    if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
+    return code;
+}
+
 std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device,
                                                             const ir::Kernel& kernel,
                                                             const ir::Facts& facts,
                                                             Numerics numerics,
                                                             vulkan::PointsAre points) {
-    std::shared_ptr<const vulkan::Compiled> code;
     {
         const Lock lock(mutex_);
         for (const Entry& entry : entries_) {
@@ -73,13 +85,12 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
                 entry.device == device.id() && entry.numerics == numerics && entry.points == points;
             if (fits && ir::holds(entry.facts, facts)) return entry.code;
         }
-        code = std::make_shared<const vulkan::Compiled>(
-            driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
     }
-    if (code->is_host_full) raise_out_of_memory(device.id());
-    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
-    if (!code->error.empty()) {
-        raise(DeviceError("[" + device.id() + "] " + code->error));
+    auto code = compiled(device, kernel, facts, numerics, points);
+    const bool has_subgroups = std::ranges::any_of(
+        code->groups, [](const vulkan::Groups& groups) { return groups.subgroup > 1; });
+    if (has_subgroups && !fault_of(probe_of_subgroups(), device).empty()) {
+        code = compiled(device, kernel, facts, numerics, vulkan::PointsAre::GroupsByMemory);
     }
     const bool has_lanes = std::ranges::any_of(code->groups, &vulkan::Groups::are_lanes);
     for (const Probe& probe : probes_for(kernel, numerics, has_lanes)) {

@@ -26,6 +26,12 @@ public:
                                                  vulkan::PointsAre points);
 
 private:
+    static std::shared_ptr<const vulkan::Compiled> compiled(const Device& device,
+                                                            const ir::Kernel& kernel,
+                                                            const ir::Facts& facts,
+                                                            Numerics numerics,
+                                                            vulkan::PointsAre points);
+
     struct Entry {
         std::string device;
         Numerics numerics;

@@ -72,7 +72,7 @@ struct Lane {
     std::size_t used = 0;
     std::vector<Array> arrays;
 
-    /// Where it is but while it runs: a barrier, an assertion; none at the end.
+    /// Where it is but while it runs: a barrier, an exchange, an assertion; none at the end.
     enum class State : std::uint8_t { Runs, Waits, Ended, Failed } state = State::Runs;
     ValueId stop = kNone;
 };
@@ -133,7 +133,7 @@ private:
         }
     }
 
-    /// Whether all lanes wait at one barrier; then they go on. None may wait alone.
+    /// Whether all lanes wait at one barrier or exchange; then they go on. None may wait alone.
     bool meet() {
         const Lane& first = lanes_[0];
         for (std::size_t n = 1; n < lanes_.size(); ++n) {
@@ -147,13 +147,32 @@ private:
             const ValueId stop = is_first ? first.stop : lane.stop;
             mistake(stop,
                     fmt::format("lane {} {}, lane {} is elsewhere", is_first ? 0 : n,
-                                f_[stop].op == Op::Barrier ? "waits" : "fails", is_first ? n : 0));
+                                f_[stop].op == Op::Assert ? "fails" : "waits", is_first ? n : 0));
             return false;
         }
         result_.has_failed |= first.state == Lane::State::Failed;
         if (first.state != Lane::State::Waits) return false;
-        ++barriers_;
+        if (f_[first.stop].op == Op::Barrier) {
+            ++barriers_;
+        } else if (!exchange(first.stop)) {
+            return false;
+        }
         for (Lane& lane : lanes_) lane.state = Lane::State::Runs;
+        return true;
+    }
+
+    /// Whether each lane gets a value of its own subgroup.
+    bool exchange(ValueId id) {
+        std::vector<std::uint64_t> values;
+        for (std::size_t n = 0; n < lanes_.size(); ++n) {
+            const auto from = std::uint32_t(get(lanes_[n], f_[id].b));
+            if (from / f_.subgroup != n / f_.subgroup) {
+                mistake(id, fmt::format("lane {} asks lane {} of another subgroup", n, from));
+                return false;
+            }
+            values.push_back(get(lanes_[from], f_[id].a));
+        }
+        for (std::size_t n = 0; n < lanes_.size(); ++n) set(lanes_[n], id, values[n]);
         return true;
     }
 
@@ -234,6 +253,11 @@ private:
             case OpClass::Convert:
                 return set(lane, id, i.op == Op::Cast ? cast_of(a(), f_[i.a].type.dtype, d) : a());
             case OpClass::Lanes:
+                if (i.op == Op::FromLane) {
+                    lane.state = Lane::State::Waits;
+                    lane.stop = id;
+                    return;
+                }
                 QUERN_CHECK(i.op == Op::Splat, "one lane: see lir/lanes.h");
                 return set(lane, id, a());
             case OpClass::Memory:

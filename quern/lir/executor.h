@@ -38,10 +38,11 @@ struct Execution {
 };
 
 /// Runs a function of LIR without vectors (lir/lanes.h) point by point, and lane by lane between
-/// barriers. Reports the first access out of bounds; the first race, which is two lanes that touch
-/// a byte without a barrier between them, or two points, and one of them writes it; and the first
-/// barrier that lanes do not reach together. What it does not report is right on a device whatever
-/// the size of its subgroups, if the numbers are. Sets arrays to bits 1 first.
+/// barriers and exchanges. Reports the first access out of bounds; the first race, which is two
+/// lanes that touch a byte without a barrier between them, of one subgroup too, or two points, and
+/// one of them writes it; the first barrier or exchange that lanes do not reach together; and a
+/// value from another subgroup. What it does not report is right on a device whose subgroups have
+/// at least `subgroup` lanes, if the numbers are. Sets arrays to bits 1 first.
 Execution execute(const Function& function, const Launch& launch);
 
 }  // namespace quern::lir

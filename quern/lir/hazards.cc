@@ -12,7 +12,7 @@ bool is_store(Op op) { return op == Op::Store || op == Op::Scatter; }
 
 }  // namespace
 
-std::optional<DType> shown_by(const Function& function, const Inst& inst) {
+std::optional<DType> exchanged_as(const Function& function, const Inst& inst) {
     const auto lanes = [&](ValueId id) { return exists(id) ? function[id].type.lanes : 1; };
     if (inst.op == Op::Assert && (lanes(inst.a) > 1 || lanes(inst.c) > 1)) return DType::UInt32;
     if (class_of(inst.op) != OpClass::Lanes || inst.op == Op::Splat) return std::nullopt;
@@ -21,11 +21,22 @@ std::optional<DType> shown_by(const Function& function, const Inst& inst) {
     return dtype == DType::Bool ? DType::UInt32 : dtype;
 }
 
-Hazards::Hazards(const Function& function)
-    : f_(function), lanes_(lanes_of(function)), written_(function.buffers.size(), false) {
+bool is_exchanged(DType dtype, std::uint32_t subgroup) {
+    return subgroup > 1 && size_of(dtype) == 4;
+}
+
+Hazards::Hazards(const Function& function, std::uint32_t subgroup)
+    : f_(function),
+      lanes_(lanes_of(function)),
+      subgroup_(subgroup),
+      written_(function.buffers.size(), false) {
     for (const Inst& i : f_.insts) {
         if (is_store(i.op)) written_[i.buffer] = true;
     }
+}
+
+bool Hazards::are_shown(DType dtype) const {
+    return subgroup_ < lanes_ || !is_exchanged(dtype, subgroup_);
 }
 
 void Hazards::State::add(const State& other) {
@@ -116,7 +127,8 @@ Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
 
 void Hazards::touch(ValueId id, State& state) const {
     const Inst& i = f_[id];
-    if (const auto dtype = shown_by(f_, i)) state.uses[array_of(*dtype)].reads.insert(kAny);
+    const auto dtype = exchanged_as(f_, i);
+    if (dtype && are_shown(*dtype)) state.uses[array_of(*dtype)].reads.insert(kAny);
     if (is_load(i.op) && written_[i.buffer]) state.uses[i.buffer].reads.insert(who(i, id));
     if (is_store(i.op)) state.uses[i.buffer].writes.insert(who(i, id));
 }

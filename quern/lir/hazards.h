@@ -11,15 +11,22 @@
 
 namespace quern::lir {
 
-/// The dtype in which lanes show each other the operand of an instruction, if it needs that.
-std::optional<DType> shown_by(const Function& function, const Inst& inst);
+/// The dtype in which lanes tell each other the operand of an instruction, if it needs that.
+std::optional<DType> exchanged_as(const Function& function, const Inst& inst);
+
+/// Whether the lanes of a subgroup tell each other values of a dtype without memory.
+bool is_exchanged(DType dtype, std::uint32_t subgroup);
 
 /// Where lanes of a work-group must meet: an element that one lane wrote may be read or written by
 /// another, and one that was read may be written. Follows a function in the order of its
 /// instructions, and knows what was touched since the lanes last met.
 class Hazards {
 public:
-    explicit Hazards(const Function& function);
+    /// `subgroup`: how many lanes the device runs together.
+    explicit Hazards(const Function& function, std::uint32_t subgroup = 1);
+
+    /// Whether lanes tell each other values of a dtype by an array.
+    bool are_shown(DType dtype) const;
 
     /// Whether the lanes must meet before an access, and before the first iteration of a loop; both
     /// count what comes as touched.
@@ -67,6 +74,7 @@ private:
 
     const Function& f_;
     std::uint32_t lanes_;
+    std::uint32_t subgroup_;
     std::vector<bool> written_;
     State now_;
 };

@@ -13,10 +13,15 @@ constexpr DType kIndex = DType::Int32;
 
 class Pass {
 public:
-    Pass(const Function& from, std::uint32_t lanes)
-        : from_(from), lanes_(lanes), hazards_(from), values_(from.insts.size(), kNone) {
+    Pass(const Function& from, std::uint32_t lanes, std::uint32_t subgroup)
+        : from_(from),
+          lanes_(lanes),
+          subgroup_(std::min(subgroup, lanes)),
+          hazards_(from, subgroup_),
+          values_(from.insts.size(), kNone) {
         to_.name = from.name;
         to_.lanes = lanes;
+        to_.subgroup = subgroup_;
         to_.parameters = from.parameters;
         to_.buffers = from.buffers;
         for (Buffer& buffer : to_.buffers) {
@@ -120,7 +125,11 @@ private:
         return append(access);
     }
 
-    // What lanes show each other
+    // What lanes tell each other
+
+    ValueId from_lane(DType dtype, ValueId mine, ValueId lane) {
+        return append({.op = Op::FromLane, .type = {dtype, 1}, .a = mine, .b = lane});
+    }
 
     /// An array with two values of a lane.
     BufferId array_of(DType dtype) {
@@ -159,24 +168,67 @@ private:
     ValueId lanes(const Inst& i) {
         if (i.op == Op::Splat) return value(i.a);
         if (i.op == Op::Any) return any(value(i.a));
-        const DType own = type(i.a).dtype, dtype = *shown_by(from_, i);
+        const DType own = type(i.a).dtype, dtype = *exchanged_as(from_, i);
         const auto mine = [&](ValueId id) { return cast(value(id), own, dtype); };
-        if (i.op == Op::Shuffle) {
-            show(dtype, mine(i.a), mine(i.b));
-            return cast(shown(dtype, place_in(from_.patterns[i.bits])), dtype, own);
+        if (i.op == Op::Fold) return cast(fold(i.fold, dtype, mine(i.a)), dtype, own);
+        const bool are_shown = hazards_.are_shown(dtype);
+        ValueId result = kNone;
+        if (i.op == Op::Extract) {
+            if (are_shown) show(dtype, mine(i.a));
+            result = are_shown ? shown(dtype, i.bits)
+                               : from_lane(dtype, mine(i.a), constant(kIndex, i.bits));
+        } else {
+            if (are_shown) show(dtype, mine(i.a), mine(i.b));
+            const ValueId place = place_in(from_.patterns[i.bits]);
+            result = are_shown ? shown(dtype, place) : from_two(dtype, mine(i.a), mine(i.b), place);
         }
-        show(dtype, mine(i.a));
-        if (i.op == Op::Extract) return cast(shown(dtype, i.bits), dtype, own);
-        std::vector<ValueId> all;
-        for (std::uint32_t n = 0; n < lanes_; ++n) {
-            all.push_back(cast(shown(dtype, n), dtype, own));
+        return cast(result, dtype, own);
+    }
+
+    /// Lane `place` of a, or of b's lanes behind them.
+    ValueId from_two(DType dtype, ValueId a, ValueId b, ValueId place) {
+        const ValueId lane = binary(Op::And, kIndex, place, constant(kIndex, lanes_ - 1));
+        const ValueId of_a = from_lane(dtype, a, lane), of_b = from_lane(dtype, b, lane);
+        return append(
+            {.op = Op::Select, .type = {dtype, 1}, .a = equal(lane, place), .b = of_a, .c = of_b});
+    }
+
+    /// Halves first. Lanes of different subgroups show each other values, those of one exchange
+    /// what comes of these with the lane that is half, a quarter, ... of the subgroup away.
+    ValueId fold(Op op, DType dtype, ValueId mine) {
+        const std::uint32_t together = is_exchanged(dtype, subgroup_) ? subgroup_ : 1;
+        std::vector<ValueId> all = {mine};
+        if (together < lanes_) {
+            show(dtype, mine);
+            const ValueId first = place_in_subgroup(together);
+            for (std::uint32_t n = 0; n < lanes_; n += together) {
+                const ValueId at = constant(kIndex, n);
+                const ValueId place = exists(first) ? binary(Op::Add, kIndex, first, at) : at;
+                if (n == 0) all.clear();
+                all.push_back(shown(dtype, place));
+            }
         }
         for (std::size_t half = all.size() / 2; half > 0; half /= 2) {
             for (std::size_t n = 0; n < half; ++n) {
-                all[n] = folded(i.fold, own, all[n], all[n + half]);
+                all[n] = folded(op, dtype, all[n], all[n + half]);
             }
         }
-        return all[0];
+        ValueId result = all[0];
+        for (std::uint32_t half = together / 2; half > 0; half /= 2) {
+            const ValueId other = binary(Op::Xor, kIndex, lane(kIndex), constant(kIndex, half));
+            result = folded(op, dtype, result, from_lane(dtype, result, other));
+        }
+        // Of zeros that differ in sign the second is taken: lanes have them in other orders.
+        const bool has_order = is_floating(dtype) && (op == Op::Min || op == Op::Max);
+        if (together == 1 || !has_order) return result;
+        const ValueId others = constant(kIndex, std::uint32_t(0) - together);
+        return from_lane(dtype, result, binary(Op::And, kIndex, lane(kIndex), others));
+    }
+
+    /// None if each lane is a subgroup.
+    ValueId place_in_subgroup(std::uint32_t together) {
+        if (together == 1) return kNone;
+        return binary(Op::And, kIndex, lane(kIndex), constant(kIndex, together - 1));
     }
 
     /// Which lane's value this lane gets.
@@ -202,19 +254,14 @@ private:
     /// Whether a bool is true in some lane.
     ValueId any(ValueId condition) {
         const DType dtype = DType::UInt32;
-        show(dtype, cast(condition, DType::Bool, dtype));
-        ValueId all = shown(dtype, std::uint64_t{0});
-        for (std::uint32_t n = 1; n < lanes_; ++n) {
-            all = binary(Op::Or, dtype, all, shown(dtype, n));
-        }
-        return cast(all, dtype, DType::Bool);
+        return cast(fold(Op::Or, dtype, cast(condition, DType::Bool, dtype)), dtype, DType::Bool);
     }
 
     // Control flow
 
     void assertion(const Inst& i) {
         const bool has_mask = exists(i.c);
-        if (!shown_by(from_, i)) {
+        if (!exchanged_as(from_, i)) {
             append(of_lane(i));
             return;
         }
@@ -261,6 +308,7 @@ private:
 
     const Function& from_;
     std::uint32_t lanes_;
+    std::uint32_t subgroup_;
     Hazards hazards_;
     Function to_;
     BlockId open_ = 0;
@@ -278,9 +326,9 @@ std::uint32_t lanes_of(const Function& function) {
     return most;
 }
 
-Function for_lanes(const Function& function) {
+Function for_lanes(const Function& function, std::uint32_t subgroup) {
     const std::uint32_t lanes = lanes_of(function);
-    return lanes > 1 ? Pass(function, lanes).run() : function;
+    return lanes > 1 ? Pass(function, lanes, subgroup).run() : function;
 }
 
 }  // namespace quern::lir

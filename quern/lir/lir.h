@@ -37,6 +37,8 @@ enum class OpClass : std::uint8_t {
     Lanes,     // Splat: a in every lane. Extract: lane `bits` of a. Any: true in some lane of a.
                // Shuffle: lanes of a and b by pattern `bits` of the function.
                // Fold: `fold` over the lanes of a, halves first: 0 with n/2, ...; then 0 with n/4
+               // FromLane: what a is in lane b (int32) of this lane's subgroup; 32 bits. All lanes
+               // come to it together, and see nothing else of each other
     Memory,    // see Inst
     Register,  // Register: begins as a. Get: the present value of a. Set: a becomes b
     Control,   // see Inst
@@ -136,6 +138,10 @@ struct Function {
     /// How many lanes of a work-group run it together, each with values of its own. 1: vectors are
     /// lanes, or there are none.
     std::uint32_t lanes = 1;
+
+    /// How many of them, from a multiple of it on, a device runs together, so that they know each
+    /// other's values; a power of two. 1: none do.
+    std::uint32_t subgroup = 1;
     std::vector<Parameter> parameters;
     std::vector<Buffer> buffers;
     std::vector<Inst> insts;

@@ -68,7 +68,7 @@ private:
         const bool needs_b = kind == OpClass::Binary || kind == OpClass::Compare ||
                              kind == OpClass::Ternary || kind == OpClass::Select ||
                              i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
-                             i.op == Op::Scatter || i.op == Op::Shuffle;
+                             i.op == Op::Scatter || i.op == Op::Shuffle || i.op == Op::FromLane;
         const bool has_b = uses(id, i.b, needs_b);
         const bool has_c = uses(id, i.c, kind == OpClass::Ternary || kind == OpClass::Select);
         if (f_.lanes > 1) check(id, i.type.lanes == 1, "a value of one lane");
@@ -135,6 +135,11 @@ private:
         if (i.op == Op::Splat) check(id, type(i.a) == Type{i.type.dtype, 1}, "one lane to copy");
         if (i.op == Op::Extract) check(id, i.bits < type(i.a).lanes, "a lane that exists");
         if (i.op == Op::Shuffle) shuffle(id, i);
+        if (i.op == Op::FromLane) {
+            check(id, f_.subgroup > 1 && f_.lanes % f_.subgroup == 0, "subgroups of a work-group");
+            check(id, type(i.a) == i.type && size_of(i.type.dtype) == 4, "a value of 32 bits");
+            check(id, type(i.b) == Type{DType::Int32, 1}, "the number of a lane, an int32");
+        }
         if (i.op == Op::Any) {
             check(id, type(i.a).dtype == DType::Bool && i.type == Type{DType::Bool, 1}, "bools");
         }

@@ -29,8 +29,11 @@ Loaded load() {
 
 std::string to_string(const Groups& groups) {
     if (!groups.are_lanes) return fmt::format("{} invocations, a point each", groups.invocations);
-    return fmt::format("{} lanes, one point; {} bytes shared, {} barrier{}", groups.invocations,
-                       groups.shared_bytes, groups.barriers, groups.barriers == 1 ? "" : "s");
+    const std::string together =
+        groups.subgroup > 1 ? fmt::format(" in subgroups of {}", groups.subgroup) : std::string();
+    return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}", groups.invocations,
+                       together, groups.shared_bytes, groups.barriers,
+                       groups.barriers == 1 ? "" : "s");
 }
 
 Driver* driver(std::string& why) {

@@ -34,10 +34,17 @@ struct DeviceDescription {
     std::string missing;
 };
 
-/// What does a point of a grid: an invocation; a work-group, whose invocations are the lanes of the
-/// loops inside; what suits the device, which is the first for processors and the second for
-/// others; an invocation, by code for a device that has integers of 32 bits only.
-enum class PointsAre : std::uint8_t { Chosen, Invocations, Groups, InvocationsOf32 };
+/// What does a point of a grid: what suits the device, which is an invocation on processors and a
+/// work-group on others; an invocation; a work-group, whose invocations are the lanes of the loops
+/// inside; the same, where lanes know nothing of each other but by memory; an invocation, by code
+/// for a device that has integers of 32 bits only.
+enum class PointsAre : std::uint8_t {
+    Chosen,
+    Invocations,
+    Groups,
+    GroupsByMemory,
+    InvocationsOf32,
+};
 
 /// The code of one kernel on one device.
 class Pipelines {
@@ -51,6 +58,9 @@ struct Groups {
     std::uint32_t invocations = 0;
     bool are_lanes = false;
 
+    /// How many of them tell each other values without memory; 1: the code has no such place.
+    std::uint32_t subgroup = 1;
+
     /// Bytes of memory that they share, and how often the code makes them meet.
     std::uint32_t shared_bytes = 0;
     std::uint32_t barriers = 0;
@@ -58,7 +68,8 @@ struct Groups {
     bool operator==(const Groups&) const = default;
 };
 
-/// "64 invocations, a point each", "16 lanes, one point; 128 bytes shared, 2 barriers".
+/// "64 invocations, a point each", "16 lanes in subgroups of 8, one point; 128 bytes shared, 2
+/// barriers".
 std::string to_string(const Groups& groups);
 
 struct Compiled {

@@ -65,6 +65,15 @@ inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, dou
                 << to_string(*run.result) << "\nexpected\n"
                 << to_string(expected);
             if (!has_int64) continue;
+            // Of a work-group, of a part of it, and of more.
+            for (const std::uint32_t subgroup : {4u, 16u, 64u}) {
+                if (target.lanes == 1) break;
+                SCOPED_TRACE("subgroups of " + std::to_string(subgroup));
+                const LanesRun together = run_on_lanes(c, Numerics::Reproducible, target, subgroup);
+                EXPECT_EQ(together.mistake, "");
+                ASSERT_TRUE(together.result.has_value());
+                EXPECT_TRUE(same_numbers(*together.result, expected));
+            }
             const LanesRun strict = run_on_lanes(c, Numerics::Strict, target);
             EXPECT_EQ(strict.mistake, "");
             ASSERT_TRUE(strict.result.has_value());

@@ -37,9 +37,12 @@ inline lir::Memory reach_of(const interpret::View& view) {
 }
 
 /// The functions of a plan, each for the lanes of a work-group.
-inline std::vector<lir::Function> functions_of(const schedule::Plan& plan) {
+inline std::vector<lir::Function> functions_of(const schedule::Plan& plan,
+                                               std::uint32_t subgroup = 1) {
     std::vector<lir::Function> all;
-    for (const schedule::Stage& stage : plan.stages) all.push_back(lir::for_lanes(stage.function));
+    for (const schedule::Stage& stage : plan.stages) {
+        all.push_back(lir::for_lanes(stage.function, subgroup));
+    }
     return all;
 }
 
@@ -79,9 +82,10 @@ inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
     return run;
 }
 
-inline LanesRun run_on_lanes(const Case& c, Numerics numerics, const schedule::Target& target) {
+inline LanesRun run_on_lanes(const Case& c, Numerics numerics, const schedule::Target& target,
+                             std::uint32_t subgroup = 1) {
     const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), numerics, target);
-    return run_on_lanes(c, plan, functions_of(plan));
+    return run_on_lanes(c, plan, functions_of(plan, subgroup));
 }
 
 }  // namespace quern::cpu_test

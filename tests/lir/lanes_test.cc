@@ -6,6 +6,7 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,16 @@ public:
     ValueId is_first() { return b.compare(Op::Equal, lane, b.integer(0)); }
     ValueId is_below(std::int64_t n) { return b.compare(Op::Less, lane, b.integer(n)); }
 
-    Execution run(std::int64_t points = 1) {
+    ValueId from_lane(ValueId value, ValueId lane) {
+        return b.copy(
+            {.op = Op::FromLane, .type = {DType::Float32, 1}, .a = value, .b = number(lane)});
+    }
+    ValueId number(ValueId lane) { return b.cast(lane, DType::Int32); }
+
+    Execution run(std::int64_t points = 1, std::uint32_t subgroup = 2) {
         Function function = b.take();
         function.lanes = kLanes;
+        function.subgroup = subgroup;
         EXPECT_EQ(verify(function), std::vector<std::string>{});
         const std::vector<std::uint64_t> words(function.parameters.size(), 0);
         const Memory memory[] = {
@@ -208,6 +216,56 @@ TEST(Executor, AnAssertionEndsTheFunctionForAllLanes) {
     }
 }
 
+TEST(Executor, LanesOfASubgroupKnowEachOthersValuesAndNothingElse) {
+    Code code;
+    const ValueId mine = code.b.cast(code.lane, DType::Float32);
+    const ValueId other = code.b.binary(Op::Xor, code.lane, code.b.integer(1));
+    code.b.store(code.array, code.lane, code.from_lane(mine, other));
+    EXPECT_EQ(code.run().mistake, "");
+    EXPECT_EQ(code.elements, (std::vector<float>{1, 0, 3, 2, 0, 0, 0, 0, 0, 0}));
+
+    Code far;
+    far.from_lane(far.one, far.b.sub(far.b.integer(3), far.lane));
+    EXPECT_TRUE(says(far.run(), "lane 0 asks lane 3 of another subgroup"));
+    Code outside;
+    outside.from_lane(outside.one, outside.b.add(outside.lane, outside.b.integer(1)));
+    EXPECT_TRUE(says(outside.run(1, 4), "lane 3 asks lane 4 of another subgroup"));
+    Code some;
+    some.b.begin_if(some.is_first());
+    some.from_lane(some.one, some.lane);
+    some.b.end_if();
+    EXPECT_TRUE(says(some.run(), "lane 0 waits, lane 1 is elsewhere"));
+
+    // An exchange is no barrier: what lanes of one subgroup wrote they must not read behind it.
+    for (const bool has_barrier : {true, false}) {
+        Code memory;
+        memory.b.store(memory.array, memory.lane, memory.one);
+        if (has_barrier) memory.barrier();
+        memory.from_lane(memory.one, memory.lane);
+        memory.b.load(memory.array, memory.b.binary(Op::Xor, memory.lane, memory.b.integer(1)), 1);
+        EXPECT_EQ(memory.run().mistake.empty(), has_barrier);
+    }
+}
+
+/// Of zeros that differ in sign a maximum is the one that the order says, in every lane.
+TEST(Lanes, HaveTheSameZeroInAllSubgroups) {
+    Tensor x({6, 48}, DType::Float32);
+    for (int i = 0; i < 6 * 48; ++i) x.data<float>()[i] = i * i % 7 % 2 == 0 ? 0.0f : -0.0f;
+    const Case c(
+        "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  var m = -1.0\n"
+        "  for i in 0..n: m = max(m, x[b, i])\n  for i in 0..n: out[b, i] = 1.0 / m\n}",
+        {x});
+    const std::optional<Tensor> expected = c.interpreted();
+    ASSERT_TRUE(expected.has_value());
+    for (const std::uint32_t subgroup : {1u, 2u, 4u, 16u}) {
+        const LanesRun run =
+            cpu_test::run_on_lanes(c, Numerics::Reproducible, vulkan::kGroups, subgroup);
+        EXPECT_EQ(run.mistake, "");
+        ASSERT_TRUE(run.result.has_value());
+        EXPECT_TRUE(cpu_test::same_numbers(*run.result, *expected)) << subgroup;
+    }
+}
+
 /// A kernel whose lanes work together, on sizes that leave a rest.
 struct Cooperative {
     const char* name;
@@ -280,14 +338,18 @@ const Cooperative kKernels[] = {
      }},
 };
 
-class Mutants : public testing::TestWithParam<Cooperative> {
+/// On a device without subgroups, with those of a part of the work-group, and of all of it.
+class Mutants : public testing::TestWithParam<std::tuple<Cooperative, std::uint32_t>> {
 protected:
     Mutants()
-        : case_(GetParam().make()),
+        : case_(kernel().make()),
           plan_(schedule::plan(case_.kernel(), case_.facts(), Numerics::Reproducible,
                                vulkan::kGroups)),
-          functions_(cpu_test::functions_of(plan_)),
+          functions_(cpu_test::functions_of(plan_, subgroup())),
           expected_(*case_.interpreted()) {}
+
+    static const Cooperative& kernel() { return std::get<0>(GetParam()); }
+    static std::uint32_t subgroup() { return std::get<1>(GetParam()); }
 
     LanesRun run(const std::vector<Function>& functions) const {
         return cpu_test::run_on_lanes(case_, plan_, functions);
@@ -339,8 +401,12 @@ protected:
     Tensor expected_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Mutants, testing::ValuesIn(kKernels),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kernels, Mutants,
+                         testing::Combine(testing::ValuesIn(kKernels), testing::Values(1, 4, 16)),
+                         [](const auto& info) {
+                             return std::string(std::get<0>(info.param).name) + "_by_" +
+                                    std::to_string(std::get<1>(info.param));
+                         });
 
 TEST_P(Mutants, NoneIsRight) {
     for (const Function& function : functions_) {
@@ -362,8 +428,11 @@ TEST_P(Mutants, ABarrierThatIsGoneIsARace) {
         insts.erase(insts.begin() + std::ptrdiff_t(n));
         return true;
     });
-    EXPECT_GE(barriers.races, std::min(barriers.made, 1));
-    if (GetParam().needs_all_barriers) {
+    // Of one subgroup some stand only where rows of different points might overlap.
+    if (subgroup() < vulkan::kGroups.lanes) {
+        EXPECT_GE(barriers.races, std::min(barriers.made, 1));
+    }
+    if (kernel().needs_all_barriers) {
         EXPECT_EQ(barriers.races, barriers.made);
     }
     EXPECT_EQ(barriers.races, barriers.caught) << "none is missed that changes the result";
@@ -408,11 +477,21 @@ TEST_P(Mutants, AWrongStrideASwappedIndexAndALostMaskAreCaught) {
         i.c = kNone;
         return true;
     });
-    for (const auto& [what, kind] :
-         {std::pair("stride", strides), std::pair("index", indices), std::pair("mask", masks)}) {
+    // Each lane keeps the number that it has (of conditions all may be alike).
+    const Count exchanges = count([&](Function& f, BlockId block, std::size_t n) {
+        const Inst& i = at(f, block, n);
+        if (i.op != Op::FromLane || i.type.dtype != DType::Float32) return false;
+        f.insts.push_back({.op = Op::Lane, .type = {DType::Int32, 1}});
+        auto& insts = f.blocks[block];
+        insts.insert(insts.begin() + std::ptrdiff_t(n), ValueId(f.insts.size() - 1));
+        at(f, block, n + 1).b = ValueId(f.insts.size() - 1);
+        return true;
+    });
+    for (const auto& [what, kind] : {std::pair("stride", strides), std::pair("index", indices),
+                                     std::pair("mask", masks), std::pair("exchange", exchanges)}) {
         EXPECT_GE(kind.caught, std::min(kind.made, 1)) << what;
     }
-    EXPECT_GE(strides.caught + indices.caught + masks.caught, 4);
+    EXPECT_GE(strides.caught + indices.caught + masks.caught + exchanges.caught, 4);
 }
 
 }  // namespace

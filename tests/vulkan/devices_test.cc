@@ -297,10 +297,11 @@ TEST_P(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
     for (std::size_t n = 0; n < cases.size(); ++n) {
         if (cases[n].has_float64() && !has_float64()) continue;
         SCOPED_TRACE(n);
-        const auto got =
-            cases[n].on_vulkan(device(), Numerics::Reproducible, vulkan::PointsAre::Groups);
-        ASSERT_TRUE(got.has_value());
-        EXPECT_TRUE(same_numbers(*got, *cases[n].interpreted()));
+        for (const auto points : {vulkan::PointsAre::Groups, vulkan::PointsAre::GroupsByMemory}) {
+            const auto got = cases[n].on_vulkan(device(), Numerics::Reproducible, points);
+            ASSERT_TRUE(got.has_value());
+            EXPECT_TRUE(same_numbers(*got, *cases[n].interpreted()));
+        }
         const auto strict =
             cases[n].on_vulkan(device(), Numerics::Strict, vulkan::PointsAre::Groups);
         ASSERT_TRUE(strict.has_value());

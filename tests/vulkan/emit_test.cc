@@ -19,11 +19,11 @@ namespace {
 
 using cpu_test::Case;
 
-std::vector<std::vector<std::uint32_t>> modules(const Case& c) {
+std::vector<std::vector<std::uint32_t>> modules(const Case& c, std::uint32_t subgroup = 1) {
     std::vector<std::vector<std::uint32_t>> all;
     const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kGroups);
     for (const schedule::Stage& stage : plan.stages) {
-        all.push_back(emit(lir::for_lanes(stage.function), {}, {}));
+        all.push_back(emit(lir::for_lanes(stage.function, subgroup), {}, {}));
     }
     return all;
 }
@@ -37,16 +37,18 @@ std::set<std::uint32_t> capabilities(const std::vector<std::uint32_t>& module) {
     return found;
 }
 
-int barriers(const Case& c) {
-    constexpr std::uint32_t kControlBarrier = 224, kHeader = 5;
+int count(std::uint32_t instruction, const Case& c, std::uint32_t subgroup = 1) {
+    constexpr std::uint32_t kHeader = 5;
     int count = 0;
-    for (const auto& module : modules(c)) {
+    for (const auto& module : modules(c, subgroup)) {
         for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
-            count += (module[at] & 0xffff) == kControlBarrier;
+            count += (module[at] & 0xffff) == instruction;
         }
     }
     return count;
 }
+
+constexpr std::uint32_t kBarrier = 224, kExchange = 345;
 
 TEST(Spirv, TheSameKernelGivesTheSameWords) {
     for (const char* number : {"01", "04", "08"}) {
@@ -98,8 +100,24 @@ TEST(Spirv, BeginsAsAModuleAndEveryInstructionEndsWhereTheNextBegins) {
 }
 
 TEST(Spirv, LanesMeetWhereOneReadsWhatAnotherHas) {
-    EXPECT_GT(barriers(Case(example_text("07"), {uniform({3, 40}, 1)})), 0);
-    EXPECT_GT(barriers(Case(example_text("15"), {uniform({40}, 1)})), 0);
+    EXPECT_GT(count(kBarrier, Case(example_text("07"), {uniform({3, 40}, 1)})), 0);
+    EXPECT_GT(count(kBarrier, Case(example_text("15"), {uniform({40}, 1)})), 0);
+}
+
+TEST(Spirv, LanesOfASubgroupNeitherMeetNorShareMemory) {
+    constexpr std::uint32_t kShuffle = 65;
+    const Case sums(example_text("07"), {uniform({3, 40}, 1)});
+    EXPECT_EQ(count(kExchange, sums), 0);
+    EXPECT_EQ(capabilities(modules(sums)[0]).count(kShuffle), 0u);
+    // A sum of 16 lanes takes 4 exchanges, 2 of them between lanes of one subgroup of 4.
+    EXPECT_EQ(count(kBarrier, sums, 16), 0);
+    EXPECT_EQ(count(kExchange, sums, 16), 4);
+    EXPECT_EQ(count(kExchange, sums, 64), 4);
+    EXPECT_EQ(count(kBarrier, sums, 4), count(kBarrier, sums));
+    EXPECT_EQ(count(kExchange, sums, 4), 2);
+    EXPECT_EQ(capabilities(modules(sums, 16)[0]).count(kShuffle), 1u);
+    const Case doubles(example_text("07"), {uniform({3, 40}, 1, -2, 2, DType::Float64)});
+    EXPECT_EQ(count(kExchange, doubles, 16), 0) << "exchanges are of 32 bits";
 }
 
 }  // namespace

@@ -58,12 +58,19 @@ TEST_P(ExplainVulkan, SaysWhyADeviceDoesNotRunTheKernel) {
 TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {
     const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
     frontend::VulkanKernels kernels;
-    const auto code = kernels.find(device(), c.kernel(), c.facts(), Numerics::Reproducible,
-                                   vulkan::PointsAre::Groups);
+    const auto find = [&](vulkan::PointsAre points) {
+        return kernels.find(device(), c.kernel(), c.facts(), Numerics::Reproducible, points);
+    };
+    const auto code = find(vulkan::PointsAre::GroupsByMemory);
     // Sums of 16 lanes go through an array with two values of a lane, and each row begins anew.
     ASSERT_EQ(code->groups.size(), 1u);
-    EXPECT_EQ(code->groups[0], (vulkan::Groups{16, true, 128, 2}));
+    EXPECT_EQ(code->groups[0], (vulkan::Groups{16, true, 1, 128, 2}));
     EXPECT_EQ(to_string(code->groups[0]), "16 lanes, one point; 128 bytes shared, 2 barriers");
+    const vulkan::Groups together = find(vulkan::PointsAre::Groups)->groups.at(0);
+    EXPECT_GT(together.subgroup, 1u) << "both drivers of CI exchange values";
+    EXPECT_NE(to_string(together).find(" in subgroups of "), std::string::npos);
+    EXPECT_EQ(to_string(vulkan::Groups{16, true, 16, 0, 0}),
+              "16 lanes in subgroups of 16, one point; 0 bytes shared, 0 barriers");
 }
 
 }  // namespace

@@ -47,6 +47,17 @@ TEST(FailingCallsProbe, DISABLED_Runs) {
     }
 }
 
+/// Sums of rows by the lanes of work-groups.
+TEST(FailingCallsProbe, DISABLED_RunsGroups) {
+    const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
+    for (int n = 0; n < 2; ++n) {
+        const auto got =
+            c.on_vulkan(Device("vulkan:0"), Numerics::Reproducible, vulkan::PointsAre::Groups);
+        const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+        std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+    }
+}
+
 struct Probed {
     std::string said;
     bool ended_well = false;
@@ -58,8 +69,9 @@ struct Probed {
     bool is_as_promised() const { return ended_well && says("cpu: right\n") && !says("wrong"); }
 };
 
-/// What the probe says where the loader is that of a folder.
-Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LOADER) {
+/// What a test of this file says where the loader is that of a folder.
+Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LOADER,
+             const std::string& test = "Runs") {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
     // Of several drivers the first.
     const char* const drivers = std::getenv("VK_DRIVER_FILES");
@@ -70,7 +82,8 @@ Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LO
     const std::string command = only + "QUERN_CACHE=off LD_LIBRARY_PATH='" + folder +
                                 "' QUERN_MOCK_VULKAN='" + order + "' '" + self +
                                 "' --gtest_also_run_disabled_tests --gtest_brief=1 "
-                                "--gtest_filter='FailingCallsProbe.DISABLED_Runs' 2>&1";
+                                "--gtest_filter='FailingCallsProbe.DISABLED_" +
+                                test + "' 2>&1";
     Probed result;
     FILE* pipe = popen(command.c_str(), "r");
     char buffer[4096];
@@ -136,6 +149,18 @@ TEST_F(FailingCalls, ADriverThatComputesSomethingElseIsFoundBeforeAKernelNeedsIt
     EXPECT_EQ(probed.said.find("fails the test of arithmetic of float32", first + 1),
               std::string::npos)
         << "a warning for each kernel";
+}
+
+TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
+    const Probed wide = probe("wide subgroups", QUERN_MOCK_LOADER, "RunsGroups");
+    EXPECT_TRUE(wide.has_happened);
+    EXPECT_TRUE(wide.ended_well) << wide.said;
+    EXPECT_TRUE(wide.says("vulkan:0: right\nvulkan:0: right\n")) << wide.said;
+    EXPECT_TRUE(wide.says("fails the test of sums by subgroups of a work-group")) << wide.said;
+    EXPECT_TRUE(wide.says("; lanes use memory instead")) << wide.said;
+    const Probed as_they_are = probe("", QUERN_MOCK_LOADER, "RunsGroups");
+    EXPECT_TRUE(as_they_are.says("vulkan:0: right\nvulkan:0: right\n")) << as_they_are.said;
+    EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
 }
 
 /// Lets each call of a function fail in turn, and gives what was said.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <spirv/unified1/spirv.hpp11>
 
 #include "quern/backend/vulkan/device.h"
@@ -52,7 +53,10 @@ Abilities::Abilities(VkPhysicalDevice device) {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
     VkPhysicalDeviceDriverProperties driver{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceSubgroupProperties subgroups{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     floats.pNext = &driver;
+    driver.pNext = &subgroups;
     VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                       .pNext = &floats};
     vkGetPhysicalDeviceProperties(device, &properties);
@@ -71,6 +75,11 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .has_64 = bool(core.shaderInt64),
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
+    const bool has_exchange = (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                              (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+    if (has_exchange && std::has_single_bit(subgroups.subgroupSize)) {
+        subgroup = subgroups.subgroupSize;
+    }
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.

@@ -35,6 +35,9 @@ struct Abilities {
     FloatControls controls;
     Integers integers;
 
+    /// How many invocations of a work-group tell each other values; 1 if none do.
+    std::uint32_t subgroup = 1;
+
     /// What to switch on: those of them that the device has.
     VkPhysicalDeviceFeatures core{};
     VkPhysicalDeviceVulkan11Features v11{};

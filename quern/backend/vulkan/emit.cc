@@ -190,6 +190,7 @@ private:
             case OpClass::Convert:
                 return convert(i);
             case OpClass::Lanes:
+                if (i.op == lir::Op::FromLane) return from_lane(i);
                 QUERN_CHECK(i.op == lir::Op::Splat, "one lane: see lir/lanes.h");
                 return value(i.a);
             case OpClass::Memory:
@@ -200,6 +201,17 @@ private:
                 return control(i, id);
         }
         return 0;
+    }
+
+    /// The lanes of a work-group are its invocations in order, and so are those of a subgroup.
+    Id from_lane(const Inst& i) {
+        m_.capability(spv::Capability::GroupNonUniform);
+        m_.capability(spv::Capability::GroupNonUniformShuffle);
+        const Id last = code_.u32(f_.subgroup - 1);
+        const Id lane = code_.binary(Op::OpBitwiseAnd, DType::UInt32, value(i.b), last);
+        const Id scope = code_.u32(std::uint32_t(spv::Scope::Subgroup));
+        return m_.op(Op::OpGroupNonUniformShuffle, code_.type(i.type.dtype),
+                     {scope, value(i.a), lane});
     }
 
     Id parameter(const Inst& i) {
@@ -565,6 +577,9 @@ std::uint32_t points_of_group(const lir::Function& function) {
 Groups groups_of(const lir::Function& function) {
     Groups groups{.invocations = function.lanes > 1 ? function.lanes : kGroup,
                   .are_lanes = function.lanes > 1};
+    const bool exchanges = std::ranges::any_of(
+        function.insts, [](const Inst& i) { return i.op == lir::Op::FromLane; });
+    if (exchanges) groups.subgroup = function.subgroup;
     for (const lir::Buffer& b : function.buffers) {
         groups.shared_bytes += b.elements * std::uint32_t(size_of(b.dtype));
     }

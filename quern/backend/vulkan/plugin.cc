@@ -114,7 +114,9 @@ public:
                 abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
             points = is_processor ? PointsAre::Invocations : PointsAre::Groups;
         }
-        schedule::Target target = points == PointsAre::Groups ? kGroups : kInvocations;
+        const bool are_groups = points == PointsAre::Groups || points == PointsAre::GroupsByMemory;
+        schedule::Target target = are_groups ? kGroups : kInvocations;
+        const std::uint32_t subgroup = points == PointsAre::Groups ? abilities.subgroup : 1;
         const Integers integers = points == PointsAre::InvocationsOf32
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
@@ -128,7 +130,7 @@ public:
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
             for (const schedule::Stage& stage : plan.stages) {
-                const lir::Function function = lir::for_lanes(stage.function);
+                const lir::Function function = lir::for_lanes(stage.function, subgroup);
                 const auto words = emit(function, abilities.controls, integers);
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {

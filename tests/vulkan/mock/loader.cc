@@ -2,6 +2,7 @@
 //   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult;
 //                         where that says that the device is lost, so do all calls behind it
 //   "other quotients"     code that divides multiplies
+//   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
 
@@ -133,6 +134,12 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
 VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got) {
     real<PFN_vkGetPhysicalDeviceProperties2>("vkGetPhysicalDeviceProperties2")(device, got);
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
+    for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
+        if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) continue;
+        if (!is("wide subgroups")) continue;
+        say_here();
+        reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(next)->subgroupSize *= 4;
+    }
 }
 
 VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
