@@ -199,7 +199,7 @@ private:
         line("bytes", fmt::format("{} read, {} written, each element once",
                                   quantity(work.read, "B"), quantity(work.written, "B")));
         line("operations",
-             fmt::format("{}, {}, {:.2f} per byte, over {}",
+             fmt::format("{}{}, {}, {:.2f} per byte, over {}", work.is_least ? "at least " : "",
                          quantity(work.operations, " arithmetic"),
                          quantity(work.functions, " function calls"),
                          (work.operations + work.functions) / std::max(work.bytes(), 1.0),

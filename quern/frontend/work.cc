@@ -1,6 +1,11 @@
 #include "quern/frontend/work.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "quern/frontend/prepare.h"
 #include "quern/ir/index.h"
@@ -11,58 +16,238 @@ namespace {
 using ir::ExprId;
 using ir::StmtKind;
 
+/// How many iterations are looked at, of a loop and of each loop inside it, whose work differs from
+/// one to the next.
+constexpr std::int64_t kLookedAt = 512, kLookedAtInside = 32;
+
+struct Operations {
+    double arithmetic = 0;
+    double functions = 0;
+
+    double all() const { return arithmetic + functions; }
+    void add(const Operations& other, double times) {
+        arithmetic += times * other.arithmetic;
+        functions += times * other.functions;
+    }
+};
+
+/// The loops around a place, by bits, the outermost first.
+using Loops = std::uint64_t;
+
+/// What one pass over a block does.
+struct Sum {
+    /// By the loops in whose iterations it differs: in others it is done once.
+    std::map<Loops, Operations> operations;
+    double points = 1;
+
+    void add(const Sum& other) {
+        for (const auto& [loops, done] : other.operations) operations[loops].add(done, 1);
+        points = std::max(points, other.points);
+    }
+    double all() const {
+        double sum = 0;
+        for (const auto& entry : operations) sum += entry.second.all();
+        return sum;
+    }
+};
+
 class Counter {
 public:
     Counter(const ir::Kernel& kernel, const ir::Environment& environment)
         : kernel_(kernel), environment_(environment) {}
 
-    Work count() {
-        block(kernel_.body, 1);
-        return work_;
+    Sum block(const std::vector<ir::Stmt>& body) {
+        Sum sum;
+        for (const ir::Stmt& s : body) {
+            expression(s.value, sum);
+            expression(s.index, sum);
+            switch (s.kind) {
+                case StmtKind::For:
+                    sum.add(loop(s));
+                    break;
+                case StmtKind::If: {
+                    const Sum one = block(s.body), other = block(s.otherwise);
+                    sum.add(one.all() >= other.all() ? one : other);
+                    break;
+                }
+                case StmtKind::Let:
+                case StmtKind::Var:
+                case StmtKind::Assign:
+                    set(s.symbol, number(s.value));
+                    break;
+                case StmtKind::Accumulate:
+                    sum.operations[all_around()].arithmetic += 1;
+                    set(s.symbol, std::nullopt);
+                    break;
+                default:
+                    break;
+            }
+        }
+        return sum;
     }
+
+    bool is_least() const { return is_least_; }
 
 private:
-    void block(const std::vector<ir::Stmt>& body, double times) {
-        for (const ir::Stmt& s : body) {
-            double inside = times;
-            if (s.kind == StmtKind::For) {
-                const std::int64_t begin = number(s.value), end = number(s.end);
-                const std::int64_t step = std::max<std::int64_t>(number(s.step), 1);
-                environment_.symbols[s.symbol] = begin;
-                const double trips = end > begin ? double((end - begin + step - 1) / step) : 0;
-                inside = times * trips;
-                if (s.parallel) work_.points *= trips;
-            } else {
-                expression(s.value, times);
-                if (s.kind == StmtKind::Accumulate) work_.operations += times;
+    std::optional<std::int64_t> number(ExprId id) const {
+        return is_integer(kernel_[id].dtype) ? ir::evaluate(kernel_, id, environment_)
+                                             : std::nullopt;
+    }
+
+    void set(ir::SymbolId symbol, std::optional<std::int64_t> value) {
+        if (value) {
+            environment_.symbols[symbol] = *value;
+        } else {
+            environment_.symbols.erase(symbol);
+        }
+    }
+
+    Sum loop(const ir::Stmt& s) {
+        const auto begin = number(s.value), end = number(s.end), step = number(s.step);
+        Around around{is_nest(s.body), {s.symbol}, {}};
+        collect(s.body, around);
+        around_.push_back(std::move(around));
+        const Loops own = Loops{1} << (around_.size() - 1);
+        const bool is_known = begin && end && step;
+        is_least_ |= !is_known;
+        const std::int64_t by = is_known ? std::max<std::int64_t>(*step, 1) : 1;
+        const std::int64_t trips = !is_known       ? 1
+                                   : *end > *begin ? (*end - *begin + by - 1) / by
+                                                   : 0;
+        std::vector<ir::SymbolId> changing = {s.symbol};
+        const bool varies = trips > 1 && bounds_use(s.body, changing);
+        const std::int64_t most = std::exchange(looked_at_, varies ? kLookedAtInside : looked_at_);
+        std::int64_t count = varies ? std::min(trips, most) : std::min<std::int64_t>(trips, 1);
+        if (count < trips) count = std::max<std::int64_t>(count / 2 * 2, 1);
+        const double each = count > 0 ? double(trips) / double(count) : 0;
+        Sum all;
+        double points = 0;
+        for (std::int64_t k = 0; k < count; ++k) {
+            // Both halves alike, so that what grows by the same each time is counted exactly.
+            const bool is_mirrored = count < trips && count > 1 && k >= count / 2;
+            const std::int64_t n = is_mirrored ? count - 1 - k : k;
+            const std::int64_t at = n * trips / count;
+            set(s.symbol, is_known
+                              ? std::optional(*begin + by * (is_mirrored ? trips - 1 - at : at))
+                              : std::nullopt);
+            const Sum one = block(s.body);
+            points += one.points * each;
+            for (const auto& [loops, done] : one.operations) {
+                Operations& sum = all.operations[loops];
+                if (loops & own) {
+                    sum.add(done, each);
+                } else if (done.all() > sum.all()) {
+                    sum = done;
+                }
             }
-            block(s.body, inside);
-            block(s.otherwise, inside);
+        }
+        all.points = s.parallel ? points : 1;
+        looked_at_ = most;
+        around_.pop_back();
+        set(s.symbol, std::nullopt);
+        Sum outside;
+        outside.points = all.points;
+        for (const auto& [loops, done] : all.operations) {
+            outside.operations[loops & ~own].add(done, 1);
+        }
+        return outside;
+    }
+
+    /// A loop: whether it is one of a nest, and what its body gives values to.
+    struct Around {
+        bool is_nest = false;
+        std::vector<ir::SymbolId> symbols;
+        std::vector<ir::BufferId> buffers;
+    };
+
+    /// As the loops of a product are: they hold sums, and nothing is decided or named in them.
+    static bool is_nest(const std::vector<ir::Stmt>& body) {
+        return std::ranges::none_of(body, [](const ir::Stmt& s) {
+            return s.kind == StmtKind::If || s.kind == StmtKind::Let;
+        });
+    }
+
+    static void collect(const std::vector<ir::Stmt>& body, Around& around) {
+        for (const ir::Stmt& s : body) {
+            // The variable of a loop inside is the same in each iteration of this one.
+            const bool is_value = s.kind != StmtKind::For && s.symbol != ir::kNone;
+            if (is_value) around.symbols.push_back(s.symbol);
+            if (s.index_symbol != ir::kNone) around.symbols.push_back(s.index_symbol);
+            if (s.buffer != ir::kNone) around.buffers.push_back(s.buffer);
+            collect(s.body, around);
+            collect(s.otherwise, around);
         }
     }
 
-    std::int64_t number(ExprId id) const {
-        return ir::evaluate(kernel_, id, environment_).value_or(0);
+    Loops all_around() const { return (Loops{1} << around_.size()) - 1; }
+
+    /// The loops in whose iterations an expression is evaluated: all, but for those of the
+    /// innermost nest in which it is the same, as a function of rows is in a product's columns.
+    Loops differs_in(const ir::ExprIds& nodes) const {
+        Loops loops = all_around();
+        for (std::size_t l = around_.size(); l > 0 && around_[l - 1].is_nest;) {
+            --l;
+            const auto has = [](const auto& list, std::uint32_t id) {
+                return std::ranges::find(list, id) != list.end();
+            };
+            const bool differs = std::ranges::any_of(nodes, [&](ExprId node) {
+                const ir::Expr& e = kernel_[node];
+                return (e.kind == ir::ExprKind::Symbol && has(around_[l].symbols, e.a)) ||
+                       (e.kind == ir::ExprKind::Load && has(around_[l].buffers, e.a));
+            });
+            if (!differs) loops &= ~(Loops{1} << l);
+        }
+        return loops;
     }
 
-    void expression(ExprId id, double times) {
+    bool uses(ExprId id, const std::vector<ir::SymbolId>& symbols) const {
+        return exists(id) && std::ranges::any_of(symbols, [&](ir::SymbolId symbol) {
+                   return ir::depends_on(kernel_, id, symbol);
+               });
+    }
+
+    /// Whether the bounds of a loop depend on these symbols, or on what is made of them.
+    bool bounds_use(const std::vector<ir::Stmt>& body, std::vector<ir::SymbolId>& symbols) const {
+        return std::ranges::any_of(body, [&](const ir::Stmt& s) {
+            const bool is_name =
+                s.kind == StmtKind::Let || s.kind == StmtKind::Var || s.kind == StmtKind::Assign;
+            if (is_name && is_integer(kernel_[s.value].dtype) && uses(s.value, symbols)) {
+                symbols.push_back(s.symbol);
+            }
+            const bool is_bound =
+                s.kind == StmtKind::For && (uses(s.value, symbols) || uses(s.end, symbols));
+            return is_bound || bounds_use(s.body, symbols) || bounds_use(s.otherwise, symbols);
+        });
+    }
+
+    /// Each node once, but for what extents, loops and constants give: that is an index.
+    void expression(ExprId id, Sum& sum) const {
         if (!exists(id)) return;
-        const ir::Expr& e = kernel_[id];
-        if (e.kind == ir::ExprKind::Load || e.dtype == DType::Int64) return;
-        if (e.kind == ir::ExprKind::Binary) {
-            const bool power = static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
-            (power ? work_.functions : work_.operations) += times;
+        std::vector<ExprId> nodes = {id};
+        for (std::size_t n = 0; n < nodes.size(); ++n) {
+            const ir::Expr& e = kernel_[nodes[n]];
+            const bool may_be_index = is_integer(e.dtype) || e.dtype == DType::Bool;
+            if (e.kind == ir::ExprKind::Load) continue;
+            if (may_be_index && ir::evaluate(kernel_, nodes[n], environment_)) continue;
+            const bool is_binary = e.kind == ir::ExprKind::Binary;
+            if (is_binary || e.kind == ir::ExprKind::Unary) {
+                const bool is_function = is_binary
+                                             ? static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow
+                                             : static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
+                Operations& done = sum.operations[differs_in(ir::reachable(kernel_, nodes[n]))];
+                (is_function ? done.functions : done.arithmetic) += 1;
+            }
+            ir::for_each_child(kernel_, nodes[n], [&](ExprId child) {
+                if (std::ranges::find(nodes, child) == nodes.end()) nodes.push_back(child);
+            });
         }
-        if (e.kind == ir::ExprKind::Unary) {
-            const bool sign = static_cast<ir::UnaryOp>(e.op) <= ir::UnaryOp::IsNan;
-            (sign ? work_.operations : work_.functions) += times;
-        }
-        ir::for_each_child(kernel_, id, [&](ExprId child) { expression(child, times); });
     }
 
     const ir::Kernel& kernel_;
     ir::Environment environment_;
-    Work work_;
+    std::vector<Around> around_;
+    std::int64_t looked_at_ = kLookedAt;
+    bool is_least_ = false;
 };
 
 }  // namespace
@@ -72,7 +257,15 @@ Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
     ir::Environment environment;
     environment.dims = binding.dims;
     environment.shapes = shapes;
-    Work work = Counter(kernel, environment).count();
+    Counter counter(kernel, environment);
+    const Sum sum = counter.block(kernel.body);
+    Work work;
+    for (const auto& entry : sum.operations) {
+        work.operations += entry.second.arithmetic;
+        work.functions += entry.second.functions;
+    }
+    work.points = sum.points;
+    work.is_least = counter.is_least();
     for (const OperandInfo& o : operands) {
         work.read += double(element_count(o.shape)) * double(size_of(o.dtype));
     }

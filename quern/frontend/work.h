@@ -18,11 +18,17 @@ struct Work {
     double functions = 0;
     double points = 1;
 
+    /// Bounds of loops are elements of operands: such a loop counts as one iteration.
+    bool is_least = false;
+
     double bytes() const { return read + written; }
 };
 
-/// Counted over the loops of the CIR; those inside of others with the numbers of the first
-/// iteration of those around them: exact for rectangular nests.
+/// Counted over the loops of the CIR: as they stand, but that a function of fewer loops than
+/// its nest has counts for its own only, and of two branches the one with more. Of a loop whose
+/// work differs from one iteration to the next up to 512 are looked at, evenly spread, of one
+/// inside it up to 32: exact for fewer iterations, and where the work grows evenly, as in
+/// triangular nests.
 Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
              const semantics::Binding& binding, std::span<const Shape> shapes);
 
