@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "quern/error.h"
 #include "quern/ir/index.h"
 #include "quern/runtime/machine_code.h"
+#include "quern/runtime/room.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
@@ -274,8 +276,16 @@ struct Lengths {
 }  // namespace
 
 std::vector<std::byte> compile(const cpu::CompileRequest& request) {
+    // Attention's code takes 10 MiB to make, a sum of 12 powers and 12 sines 11; LLVM has 130.
+    constexpr std::size_t kLeast = std::size_t{32} << 20, kEach = std::size_t{32} << 10;
+    constexpr std::size_t kLoading = std::size_t{160} << 20;
+    static std::atomic<bool> is_loaded{false};
+    const WorkRoom room("compiler",
+                        kLeast + kEach * request.kernel.exprs.size() + (is_loaded ? 0 : kLoading));
+    cpu::CompileFunction* const compiler = cpu::compiler();
+    is_loaded = true;
     cpu::CompileResult result;
-    cpu::compiler()(request, result);
+    compiler(request, result);
     if (!result.refusal.empty()) {
         raise(Refusal(result.refusal));
     }
