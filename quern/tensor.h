@@ -48,7 +48,7 @@ public:
     explicit Tensor(Shape shape, DType dtype = DType::Float32, const Device& device = Device());
 
     /// As the constructor, with elements that are not set: each must be written before it is read.
-    /// With QUERN_FILL=nan in the environment every bit is 1, NaN in a float.
+    /// With QUERN_FILL=nan in the environment, and in debug builds, every bit is 1, NaN in a float.
     static Tensor empty(Shape shape, DType dtype = DType::Float32, const Device& device = Device());
 
     /// The same in pinned memory, which the system neither moves nor writes to a disk, so that a

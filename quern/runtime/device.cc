@@ -67,7 +67,9 @@ std::string why_no_vulkan(std::size_t number) {
     std::string message = "[device] E0601: no device '" + std::string(id) + "'";
     message += origin;
     if (id == kCpu || is_logical_cpu(id)) {
-        message += ": the compiler plug-in that it needs is not part of this build";
+        message +=
+            ": the compiler plug-in that it needs is neither beside the library nor where "
+            "QUERN_PLUGINS says";
     } else if (id.starts_with("cpu:")) {
         message +=
             ": logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);

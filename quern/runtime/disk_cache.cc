@@ -260,7 +260,13 @@ const DiskCache* DiskCache::of_process() {
         if (folder.empty()) return nullptr;
         std::uint64_t most = kMostBytes;
         if (const char* text = environment("QUERN_CACHE_BYTES")) {
-            std::from_chars(text, text + std::strlen(text), most);
+            const char* const end = text + std::strlen(text);
+            const auto [rest, fault] = std::from_chars(text, end, most);
+            if (fault != std::errc() || rest != end) {
+                warn_of("QUERN_CACHE_BYTES", "expected a number of bytes, got '" +
+                                                 std::string(text) + "'; 512 MiB are kept");
+                most = kMostBytes;
+            }
         }
         return new DiskCache(std::move(folder), most);
     }();
@@ -316,13 +322,22 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
     header.key_size = key.size();
     header.value_size = value.size();
     header.checksum = checksum_of(header, rest);
-    const bool is_written =
-        write_all(file.get(), std::as_bytes(std::span(&header, 1))) &&
-        write_all(file.get(), rest) && file.close() &&
-        ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) == 0;
+    const auto rename = [&] {
+        return ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) == 0;
+    };
+    // In the place of a folder, if nothing is in it.
+    const auto replace_folder = [&] {
+        return errno == EISDIR && ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0 &&
+               rename();
+    };
+    const bool is_written = write_all(file.get(), std::as_bytes(std::span(&header, 1))) &&
+                            write_all(file.get(), rest) && file.close() &&
+                            (rename() || replace_folder());
     if (!is_written) {
         const int error = errno;
         ::unlinkat(folder.get(), temporary.c_str(), 0);
+        // A folder with files of others was said when it was read.
+        if (error == ENOTEMPTY || error == EEXIST) return;
         return warn_of(path, "not kept: " + system_reason(error));
     }
     constexpr unsigned kEvery = 64;

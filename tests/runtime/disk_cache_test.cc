@@ -156,6 +156,26 @@ TEST(DiskCacheTest, LeavesOutWhatIsNoFile) {
         "");
 }
 
+TEST(DiskCacheTest, ReplacesAnEmptyFolderAndLeavesOneWithFiles) {
+    for (const bool has_file : {false, true}) {
+        const TestFolder folder;
+        const Warnings warnings;
+        const DiskCache cache(folder / "cache", kRoom);
+        cache.write("other", bytes_of("value"));
+        const fs::path place = cache.path_of("key");
+        fs::create_directory(place);
+        if (has_file) std::ofstream(place / "file") << "theirs";
+        EXPECT_FALSE(cache.read("key"));
+        cache.write("key", bytes_of("value"));
+        EXPECT_EQ(warnings.list().size(), 1u);
+        EXPECT_EQ(fs::exists(place / "file"), has_file);
+        EXPECT_EQ(fs::is_regular_file(place), !has_file);
+        EXPECT_EQ(cache.read("key").has_value(), !has_file);
+        EXPECT_EQ(std::distance(fs::directory_iterator(folder / "cache"), {}), 2)
+            << "no temporary file is left";
+    }
+}
+
 TEST(DiskCacheTest, LeavesOutWhatOthersMayWrite) {
     expect_refused([](const std::string& path) { chmod(path.c_str(), 0666); },
                    "something that others may write to");
