@@ -43,15 +43,16 @@ public:
     Count(const Function& function, std::span<const std::uint64_t> words)
         : f_(function), words_(words), ranges_(function.insts.size()) {}
 
-    std::uint64_t block(BlockId number) {
-        std::uint64_t count = 0;
+    Bounds block(BlockId number) {
+        Bounds count;
         for (const ValueId id : f_.blocks[number]) {
             const Inst& i = f_[id];
+            count.instructions = sum(count.instructions, 1);
             if (i.op == Op::For) {
-                count = sum(count, loop(i, id));
+                add_to(count, loop(i, id));
             } else if (i.op == Op::If) {
-                count = sum(count, block(i.body));
-                if (i.otherwise != kNoBlock) count = sum(count, block(i.otherwise));
+                add_to(count, block(i.body));
+                if (i.otherwise != kNoBlock) add_to(count, block(i.otherwise));
             } else {
                 of(id) = kept(range(i), i.type.dtype);
             }
@@ -69,16 +70,22 @@ private:
         return b != 0 && a > kUnbounded / b ? kUnbounded : a * b;
     }
 
-    std::uint64_t loop(const Inst& i, ValueId id) {
+    static void add_to(Bounds& all, const Bounds& more) {
+        all.iterations = sum(all.iterations, more.iterations);
+        all.instructions = sum(all.instructions, more.instructions);
+    }
+
+    Bounds loop(const Inst& i, ValueId id) {
         // The loop over the points of the grid has one.
         const bool is_grid = f_[i.a].op == Op::Parameter &&
                              f_.parameters[f_[i.a].bits].kind == ParameterKind::GridBegin;
         const std::int64_t trips = is_grid ? 1 : trips_of(i);
         of(id) = {of(i.a).least, of(i.b).most < kFar ? of(i.b).most - 1 : kFar};
-        const std::uint64_t inside = block(i.body);
-        if (trips >= kFar) return kUnbounded;
+        const Bounds inside = block(i.body);
+        if (trips >= kFar) return {kUnbounded, kUnbounded};
         // Where a loop ends for all points, those inside it still go round once, for none.
-        return product(std::uint64_t(trips) + 1, sum(inside, 1));
+        const std::uint64_t rounds = std::uint64_t(trips) + 1;
+        return {product(rounds, sum(inside.iterations, 1)), product(rounds, inside.instructions)};
     }
 
     std::int64_t trips_of(const Inst& i) {
@@ -166,7 +173,7 @@ private:
 
 }  // namespace
 
-std::uint64_t most_iterations(const Function& function, std::span<const std::uint64_t> words) {
+Bounds bounds_of(const Function& function, std::span<const std::uint64_t> words) {
     return Count(function, words).block(0);
 }
 

@@ -22,7 +22,7 @@ Function over_points(const Body& body) {
 
 std::uint64_t most(const Function& function, const std::vector<std::uint64_t>& words) {
     EXPECT_EQ(verify(function), std::vector<std::string>{});
-    return most_iterations(function, words);
+    return bounds_of(function, words).iterations;
 }
 
 TEST(Iterations, OfAPointWithoutLoopsAreThoseOfTheGrid) {
@@ -46,6 +46,21 @@ TEST(Iterations, OfLoopsAreThoseOfParametersAndOfLoopsInsideTheirProduct) {
     EXPECT_EQ(most(function, {0, 1000, 5, 7}), 2u * (1 + 4 * (1 + 8) + 36));
     EXPECT_EQ(most(function, {0, 1000, 0, 7}), 2u * (1 + 1 * (1 + 8) + 1));
     EXPECT_EQ(most(function, {0, 1000, std::uint64_t{1} << 40, 7}), kUnbounded);
+}
+
+TEST(Iterations, HaveAsManyInstructionsAsTheirBodies) {
+    const Function function = over_points([](Builder& b, ValueId point) {
+        b.begin_for(b.integer(0), b.parameter({ParameterKind::Dim, 0}), 1);
+        b.add(point, point);
+        b.end_for();
+    });
+    const auto instructions = [&](std::uint64_t n) {
+        return bounds_of(function, std::vector<std::uint64_t>{0, 1000, n}).instructions;
+    };
+    // Those of one more iteration each time, twice since the grid's end counts.
+    EXPECT_EQ(instructions(8) - instructions(7), 2u);
+    EXPECT_EQ(instructions(1000) - instructions(0), 2000u);
+    EXPECT_EQ(instructions(std::uint64_t{1} << 40), kUnbounded);
 }
 
 TEST(Iterations, OfABlockOfAPointAreThoseOfTheBlockWhereverItBegins) {

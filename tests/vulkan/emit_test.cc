@@ -120,6 +120,15 @@ TEST(Spirv, LanesOfASubgroupNeitherMeetNorShareMemory) {
     EXPECT_EQ(count(kExchange, doubles, 16), 0) << "exchanges are of 32 bits";
 }
 
+TEST(Spirv, OneSubmissionDoesWholeGroupsOfPoints) {
+    EXPECT_EQ(points_at_once(1000, 1, 64), 960u);
+    EXPECT_EQ(points_at_once(1000, 0, 64), 960u);
+    EXPECT_EQ(points_at_once(1000, 15, 64), 64u);
+    EXPECT_EQ(points_at_once(1000, 16, 64), 64u) << "one group at least";
+    EXPECT_EQ(points_at_once(1000, 7, 1), 142u);
+    EXPECT_EQ(points_at_once(1000, ~std::uint64_t{0}, 1), 1u);
+}
+
 }  // namespace
 }  // namespace quern::vulkan
 #else

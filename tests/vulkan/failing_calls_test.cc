@@ -6,6 +6,7 @@
 #ifdef QUERN_MOCK_LOADER
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -56,6 +57,25 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
         const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
         std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
     }
+}
+
+/// Launches of few and of many instructions, behind one that has the driver tried.
+TEST(FailingCallsProbe, DISABLED_RunsLong) {
+    const Kernel kernel(
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var s = x[i]\n"
+        "  for k in 0..2000: s = s * 0.5 + x[i]\n  out[i] = s\n}");
+    const Device device("vulkan:0");
+    const auto run = [&](std::int64_t n) {
+        const Tensor x = uniform({n}, 1);
+        const Tensor got = kernel.on(device)(x);
+        std::fflush(stdout);
+        const double last = x.values().back();
+        // The sum of halves of halves.
+        const bool is_right = std::abs(got.values().back() - 2 * last) < 1e-5;
+        std::fprintf(stderr, "%lld points: %s\n", static_cast<long long>(n),
+                     is_right ? "right" : "wrong");
+    };
+    for (const std::int64_t n : {64, 64, 200000}) run(n);
 }
 
 struct Probed {
@@ -161,6 +181,24 @@ TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     const Probed as_they_are = probe("", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(as_they_are.says("vulkan:0: right\nvulkan:0: right\n")) << as_they_are.said;
     EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
+}
+
+TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {
+    const Probed probed = probe("say submissions", QUERN_MOCK_LOADER, "RunsLong");
+    EXPECT_TRUE(probed.ended_well) << probed.said;
+    const auto submissions = [&](const std::string& from, const std::string& to) {
+        const std::string what = "mock: submission\n";
+        int count = 0;
+        const std::size_t begin = probed.said.find(from), end = probed.said.rfind(to);
+        for (std::size_t at = begin; (at = probed.said.find(what, at)) < end; ++at) ++count;
+        return count;
+    };
+    EXPECT_EQ(submissions("64 points: right", "64 points: right"), 1) << probed.said;
+    // 200,000 points of 2,000 iterations of five instructions or more.
+    EXPECT_GE(
+        submissions("64 points: right\nmock: submission\n64 points: right", "200000 points: right"),
+        3)
+        << probed.said;
 }
 
 /// Lets each call of a function fail in turn, and gives what was said.

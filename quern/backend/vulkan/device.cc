@@ -16,6 +16,15 @@ constexpr std::size_t kMostScratch = std::size_t{64} << 20;
 /// What the pool keeps that no launch uses.
 constexpr std::size_t kIdle = std::size_t{256} << 20;
 
+/// Instructions that one submission executes. Systems end what takes a second or two; slow devices
+/// execute 10^10 or more in one. A driver on a processor executes 10^9, which nobody ends, but
+/// whoever waits for another launch waits for this one too.
+constexpr std::uint64_t kMostWork = std::uint64_t{1} << 33;
+constexpr std::uint64_t kMostWorkOfProcessor = std::uint64_t{1} << 30;
+
+/// Of a point whose loops are not seen to end, in each invocation.
+constexpr std::uint64_t kUnknownWork = 65536;
+
 }  // namespace
 
 MappedHeap::MappedHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk)
@@ -236,7 +245,9 @@ void GpuDevice::open(VkPhysicalDevice physical) {
           "vkCreatePipelineLayout");
     heap_ = std::make_unique<MappedHeap>(physical, device_, vk_);
     pool_ = std::make_unique<Pool>(*heap_, std::numeric_limits<std::size_t>::max(), kIdle);
-    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, *pool_);
+    const bool is_processor = abilities_.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    most_work_ = is_processor ? kMostWorkOfProcessor : kMostWork;
+    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, *pool_, most_work_);
 }
 
 GpuDevice::~GpuDevice() { close(); }
@@ -371,19 +382,24 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module) {
 
 void GpuDevice::destroy(VkPipeline pipeline) { vk_.vkDestroyPipeline(device_, pipeline, nullptr); }
 
-/// The points of a stage, as many at a time as a dispatch may have and as there is scratch for.
-void GpuDevice::dispatch(VkCommandBuffer commands, const Stage& stage, const Push& push,
-                         std::uint64_t most) const {
-    vk_.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, stage.pipeline);
+/// The points of a stage, as many at a time as a dispatch may have, as there is scratch for, and as
+/// one submission may do, where a point takes `each` instructions.
+void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t most,
+                         std::uint64_t each) {
     const std::uint64_t groups_at_once = abilities_.properties.limits.maxComputeWorkGroupCount[0];
     // Invocations have numbers of 32 bits.
     constexpr std::uint64_t kMostInvocations = (std::uint64_t{1} << 32) - kGroup;
-    most = std::min({most, groups_at_once * stage.points_of_group, kMostInvocations});
+    const std::uint64_t group = stage.points_of_group;
+    most = std::min(
+        {most, groups_at_once * group, kMostInvocations, points_at_once(most_work_, each, group)});
     const std::uint64_t end = push.end;
     Push part = push;
     for (std::uint64_t begin = 0; begin < end; begin += most) {
         part.begin = begin;
         part.end = std::min(end, begin + most);
+        queue_->add_work((part.end - part.begin) * std::min(each, most_work_ / group));
+        const VkCommandBuffer commands = queue_->commands();
+        vk_.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, stage.pipeline);
         vk_.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof part,
                                &part);
         const std::uint64_t groups =
@@ -460,12 +476,16 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     return recipe;
 }
 
-void GpuDevice::record(VkCommandBuffer commands, const Work& work, const Recipe& recipe) const {
+void GpuDevice::record(const Work& work, const Recipe& recipe) {
     Push push = recipe.push;
     for (std::size_t i = 0; i < work.stages.size(); ++i) {
         push.words = recipe.words[i];
         push.end = std::uint64_t(work.launch.stages[i].points);
-        dispatch(commands, work.stages[i], push, recipe.most);
+        const Stage& stage = work.stages[i];
+        const std::uint64_t bound = work.bounds[i].instructions;
+        const std::uint64_t each =
+            bound == lir::kUnbounded ? kUnknownWork : std::min(bound, most_work_);
+        dispatch(stage, push, recipe.most, each * stage.invocations);
     }
 }
 
@@ -486,10 +506,10 @@ Outcome GpuDevice::run(const Work& work) {
         const Recipe recipe = prepare(work, blocks);
         outcome.copied = blocks.copied();
         const bool is_of_host = recipe.result != work.output.data && work.output.bytes > 0;
-        const VkCommandBuffer commands = queue_->commands();
+        queue_->commands();
         queue_->reserve(blocks.all().size());
         is_recorded = true;
-        record(commands, work, recipe);
+        record(work, recipe);
         const std::uint64_t ticket = queue_->ticket();
         if (!work.may_fail && !is_of_host && !is_ending_) {
             queue_->keep(blocks.all(), work.code);

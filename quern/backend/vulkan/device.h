@@ -13,6 +13,7 @@
 
 #include "quern/backend/vulkan/emit.h"
 #include "quern/backend/vulkan/queue.h"
+#include "quern/lir/iterations.h"
 #include "quern/runtime/pool.h"
 #include "quern/runtime/vulkan_plugin.h"
 
@@ -97,6 +98,9 @@ public:
     struct Stage {
         VkPipeline pipeline = VK_NULL_HANDLE;
         std::uint32_t points_of_group = 1;
+
+        /// Of a point.
+        std::uint32_t invocations = 1;
     };
 
     VkPipeline pipeline(std::span<const std::uint32_t> module);
@@ -111,6 +115,9 @@ public:
         Range output;
         bool keeps_output = false;
 
+        /// What a point of each stage takes.
+        std::span<const lir::Bounds> bounds;
+
         /// Whether an invocation may say why it ended early.
         bool may_fail = false;
 
@@ -121,6 +128,9 @@ public:
     /// As Driver has it.
     Outcome run(const Work& work);
 
+    /// Whether its driver leaves loops too early.
+    bool cuts_loops() const { return abilities_.controls.cuts_loops; }
+
 private:
     class Blocks;
     struct Lent;
@@ -130,9 +140,8 @@ private:
     void close() noexcept;
     Pool::Block* take(std::size_t bytes);
     Recipe prepare(const Work& work, Blocks& blocks) const;
-    void record(VkCommandBuffer commands, const Work& work, const Recipe& recipe) const;
-    void dispatch(VkCommandBuffer commands, const Stage& stage, const Push& push,
-                  std::uint64_t most) const;
+    void record(const Work& work, const Recipe& recipe);
+    void dispatch(const Stage& stage, const Push& push, std::uint64_t most, std::uint64_t each);
     void submit();
     void reclaim();
     void lose(const VulkanError& error);
@@ -143,6 +152,9 @@ private:
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
     std::unique_ptr<MappedHeap> heap_;
     std::unique_ptr<Pool> pool_;
+
+    /// Of one submission.
+    std::uint64_t most_work_ = 0;
 
     /// Of what follows.
     std::mutex mutex_;

@@ -574,6 +574,10 @@ std::uint32_t points_of_group(const lir::Function& function) {
     return function.lanes > 1 ? 1 : kGroup;
 }
 
+std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::uint64_t group) {
+    return std::max<std::uint64_t>(most_work / std::max<std::uint64_t>(each, 1) / group, 1) * group;
+}
+
 Groups groups_of(const lir::Function& function) {
     Groups groups{.invocations = function.lanes > 1 ? function.lanes : kGroup,
                   .are_lanes = function.lanes > 1};

@@ -63,6 +63,10 @@ struct Push {
 /// How many points a work-group does: one, where its invocations are lanes.
 std::uint32_t points_of_group(const lir::Function& function);
 
+/// How many points of so many instructions are at most so much work together: whole groups of them,
+/// and one at least.
+std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::uint64_t group);
+
 Groups groups_of(const lir::Function& function);
 
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".

@@ -5,6 +5,7 @@
 #include <spirv-tools/libspirv.hpp>
 #endif
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -54,17 +55,16 @@ public:
     std::vector<GpuDevice::Stage> stages;
     bool may_fail = false;
 
-    /// Of the stages, if the driver leaves loops too early.
+    /// Of the stages.
     std::vector<lir::Function> functions;
 
-    /// Whether it may leave one in such a launch.
-    bool may_be_cut(const ReadyLaunch& launch) const {
+    /// What a point of each takes in a launch.
+    std::vector<lir::Bounds> bounds_of(const ReadyLaunch& launch) const {
+        std::vector<lir::Bounds> all;
         for (std::size_t i = 0; i < functions.size(); ++i) {
-            if (lir::most_iterations(functions[i], launch.stages[i].words) >= kMostIterations) {
-                return true;
-            }
+            all.push_back(lir::bounds_of(functions[i], launch.stages[i].words));
         }
-        return false;
+        return all;
     }
 
 private:
@@ -141,10 +141,9 @@ public:
                 if (!result.error.empty()) return result;
                 result.groups.push_back(groups_of(function));
                 pipelines->may_fail |= may_fail(function);
-                if (abilities.controls.cuts_loops) {
-                    pipelines->functions.push_back(stage.function);
-                }
-                pipelines->stages.push_back({gpu.pipeline(words), points_of_group(function)});
+                pipelines->functions.push_back(stage.function);
+                pipelines->stages.push_back(
+                    {gpu.pipeline(words), points_of_group(function), function.lanes});
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {
@@ -188,13 +187,19 @@ public:
                 bool keeps_output) override {
         const auto& loaded = static_cast<const LoadedPipelines&>(*pipelines);
         try {
+            const std::vector<lir::Bounds> bounds = loaded.bounds_of(launch);
+            const bool may_be_cut =
+                loaded.device().cuts_loops() && std::ranges::any_of(bounds, [](const auto& b) {
+                    return b.iterations >= kMostIterations;
+                });
             return loaded.device().run({.stages = loaded.stages,
                                         .image = image,
                                         .launch = launch,
                                         .operands = operands,
                                         .output = output,
                                         .keeps_output = keeps_output,
-                                        .may_fail = loaded.may_fail || loaded.may_be_cut(launch),
+                                        .bounds = bounds,
+                                        .may_fail = loaded.may_fail || may_be_cut,
                                         .code = pipelines});
         } catch (const std::bad_alloc&) {
             Outcome outcome;

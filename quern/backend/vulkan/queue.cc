@@ -16,6 +16,9 @@ constexpr std::size_t kBusy = 2;
 /// Beyond them the host waits: what is in flight holds memory.
 constexpr std::size_t kMostInFlight = 4;
 
+/// Where a launch is several.
+constexpr std::size_t kMostParts = 64;
+
 /// Bytes that wait for one submission to end.
 constexpr std::size_t kMostHeld = std::size_t{64} << 20;
 
@@ -45,8 +48,9 @@ void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);
 }
 
-Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool)
-    : device_(device), vk_(vk), family_(family), pool_(pool) {
+Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool,
+             std::uint64_t most_work)
+    : device_(device), vk_(vk), family_(family), pool_(pool), most_work_(most_work) {
     vk_.vkGetDeviceQueue(device_, family_, 0, &queue_);
     const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                              .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
@@ -88,11 +92,25 @@ void Queue::make_spare() {
 }
 
 VkCommandBuffer Queue::commands() {
-    if (!open_.empty()) return open_.front().commands;
-    if (in_flight_.size() >= kMostInFlight) {
+    if (open_.empty()) open(kMostInFlight);
+    return open_.front().commands;
+}
+
+void Queue::add_work(std::uint64_t instructions) {
+    if (work_ > 0 && work_ + instructions > most_work_) {
+        submit();
+        open(kMostParts);
+        reserve(reserved_);
+    }
+    work_ += instructions;
+}
+
+void Queue::open(std::size_t most_in_flight) {
+    if (in_flight_.size() >= most_in_flight) {
         wait(in_flight_.front().ticket);
         reclaim();
     }
+    if (spare_.empty()) make_spare();
     Batch& batch = spare_.front();
     check(vk_.vkResetCommandPool(device_, batch.pool, 0), "vkResetCommandPool");
     const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -100,10 +118,10 @@ VkCommandBuffer Queue::commands() {
     check(vk_.vkBeginCommandBuffer(batch.commands, &begin), "vkBeginCommandBuffer");
     batch.ticket = ticket();
     open_.splice(open_.begin(), spare_, spare_.begin());
-    return batch.commands;
 }
 
 void Queue::reserve(std::size_t blocks) {
+    reserved_ = blocks;
     Batch& batch = open_.front();
     batch.blocks.reserve(batch.blocks.size() + blocks);
     batch.codes.reserve(batch.codes.size() + 1);
@@ -122,7 +140,7 @@ void Queue::keep(const std::vector<Pool::Block*>& blocks,
 void Queue::submit_if_due() {
     if (open_.empty()) return;
     if (in_flight_.size() < kBusy || open_.front().codes.size() >= kMostLaunches ||
-        held_ >= kMostHeld) {
+        held_ >= kMostHeld || work_ >= most_work_) {
         submit();
     }
 }
@@ -149,6 +167,7 @@ void Queue::submit() {
     check(vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit");
     ++submitted_;
     held_ = 0;
+    work_ = 0;
     in_flight_.splice(in_flight_.end(), open_);
 }
 

@@ -30,15 +30,21 @@ void check(VkResult result, const char* call);
 /// number in the order of submissions is their ticket. For one thread at a time, but for `wait`.
 class Queue {
 public:
-    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool);
+    /// `most_work`: how many instructions one submission executes.
+    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool,
+          std::uint64_t most_work);
 
     /// Nothing may be in flight.
     ~Queue();
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;
 
-    /// Where the next launch's commands go: all of them, or none.
+    /// Where commands go: those of a launch all to one submission, but for parts of too much work.
     VkCommandBuffer commands();
+
+    /// Says how much the next commands do. What is more than one submission may do together is
+    /// several.
+    void add_work(std::uint64_t instructions);
 
     /// The ticket of what is recorded now.
     std::uint64_t ticket() const { return submitted_ + 1; }
@@ -72,6 +78,7 @@ private:
         std::vector<std::shared_ptr<const void>> codes;
     };
 
+    void open(std::size_t most_in_flight);
     void make_spare();
     void destroy() noexcept;
 
@@ -87,6 +94,12 @@ private:
     /// one more.
     std::list<Batch> open_, in_flight_, spare_;
     std::size_t held_ = 0;
+
+    std::uint64_t most_work_;
+    std::uint64_t work_ = 0;
+
+    /// What the launch that is recorded has asked `reserve` for.
+    std::size_t reserved_ = 0;
 };
 
 }  // namespace quern::vulkan

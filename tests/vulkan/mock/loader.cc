@@ -2,6 +2,7 @@
 //   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult;
 //                         where that says that the device is lost, so do all calls behind it
 //   "other quotients"     code that divides multiplies
+//   "say submissions"     each submission is said, as "mock: submission"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
@@ -92,6 +93,9 @@ struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
     template <const char* const& kName>
     static VKAPI_ATTR VkResult VKAPI_CALL call(Arguments... arguments) {
         static int calls = 0;
+        if (is("say submissions") && std::strcmp(kName, "vkQueueSubmit") == 0) {
+            std::fputs("mock: submission\n", stderr);
+        }
         if (fails(kName, calls)) return VkResult(order().result);
         const VkResult result = real<VkResult(VKAPI_PTR*)(Arguments...)>(kName)(arguments...);
         note(std::string(kName) == "vkCreateInstance", std::string(kName) == "vkCreateDevice",
