@@ -78,13 +78,17 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
                                                             const ir::Facts& facts,
                                                             Numerics numerics,
                                                             vulkan::PointsAre points) {
-    {
-        const Lock lock(mutex_);
+    const auto found = [&]() -> std::shared_ptr<const vulkan::Compiled> {
         for (const Entry& entry : entries_) {
             const bool fits =
                 entry.device == device.id() && entry.numerics == numerics && entry.points == points;
             if (fits && ir::holds(entry.facts, facts)) return entry.code;
         }
+        return nullptr;
+    };
+    {
+        const Lock lock(mutex_);
+        if (auto code = found()) return code;
     }
     auto code = compiled(device, kernel, facts, numerics, points);
     const bool has_subgroups = std::ranges::any_of(
@@ -97,8 +101,10 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         if (fault_of(probe, device).empty()) continue;
         raise(Refusal(probe.what + ", whose test its driver fails", device.id()));
     }
-    // Not before: probes run kernels, and warn a handler that may run this one.
+    // Not before: probes run kernels, and warn a handler that may run this one. Another thread may
+    // have made the same meanwhile.
     const Lock lock(mutex_);
+    if (auto other = found()) return other;
     entries_.push_back({device.id(), numerics, points, facts, code});
     return code;
 }

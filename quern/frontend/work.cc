@@ -16,9 +16,11 @@ namespace {
 using ir::ExprId;
 using ir::StmtKind;
 
-/// How many iterations are looked at, of a loop and of each loop inside it, whose work differs from
-/// one to the next.
-constexpr std::int64_t kLookedAt = 512, kLookedAtInside = 32;
+/// How many iterations are looked at of a loop whose work differs from one to the next, of such a
+/// loop inside it, and of those inside that one.
+constexpr std::int64_t kLookedAt = 256, kLookedAtInside = 32, kLookedAtDeeper = 2;
+
+constexpr std::uint64_t kMostTrips = std::uint64_t{1} << 62;
 
 struct Operations {
     double arithmetic = 0;
@@ -31,8 +33,8 @@ struct Operations {
     }
 };
 
-/// The loops around a place, by bits, the outermost first.
-using Loops = std::uint64_t;
+/// Of each loop around a place, the outermost first.
+using Loops = std::vector<bool>;
 
 /// What one pass over a block does.
 struct Sum {
@@ -65,11 +67,9 @@ public:
                 case StmtKind::For:
                     sum.add(loop(s));
                     break;
-                case StmtKind::If: {
-                    const Sum one = block(s.body), other = block(s.otherwise);
-                    sum.add(one.all() >= other.all() ? one : other);
+                case StmtKind::If:
+                    sum.add(branches(s));
                     break;
-                }
                 case StmtKind::Let:
                 case StmtKind::Var:
                 case StmtKind::Assign:
@@ -102,39 +102,104 @@ private:
         }
     }
 
+    /// Where it is not known which is taken, what both give the same number keeps it, and what else
+    /// they set is unknown behind them.
+    Sum branches(const ir::Stmt& s) {
+        const auto is_taken = ir::evaluate(kernel_, s.value, environment_);
+        const auto before = environment_.symbols;
+        const Sum one = block(s.body);
+        const auto behind_one = std::exchange(environment_.symbols, before);
+        const Sum other = block(s.otherwise);
+        if (is_taken && *is_taken) environment_.symbols = behind_one;
+        if (!is_taken)
+            std::erase_if(environment_.symbols, [&](const auto& entry) {
+                const auto found = behind_one.find(entry.first);
+                return found == behind_one.end() || found->second != entry.second;
+            });
+        return one.all() >= other.all() ? one : other;
+    }
+
+    /// Integers that iterations hand to the next.
+    void collect_carried(const std::vector<ir::Stmt>& body,
+                         std::vector<ir::SymbolId>& carried) const {
+        for (const ir::Stmt& s : body) {
+            const bool is_set = s.kind == StmtKind::Assign || s.kind == StmtKind::Accumulate;
+            if (is_set && is_integer(kernel_.symbols[s.symbol].dtype)) carried.push_back(s.symbol);
+            collect_carried(s.body, carried);
+            collect_carried(s.otherwise, carried);
+        }
+        for (const ir::Stmt& s : body) {
+            if (s.kind == StmtKind::Var) std::erase(carried, s.symbol);
+        }
+    }
+
+    std::vector<std::optional<std::int64_t>> values_of(
+        const std::vector<ir::SymbolId>& symbols) const {
+        std::vector<std::optional<std::int64_t>> values;
+        for (const ir::SymbolId symbol : symbols) {
+            const auto found = environment_.symbols.find(symbol);
+            values.push_back(found == environment_.symbols.end() ? std::nullopt
+                                                                 : std::optional(found->second));
+        }
+        return values;
+    }
+
+    void forget(const std::vector<ir::SymbolId>& symbols) {
+        for (const ir::SymbolId symbol : symbols) environment_.symbols.erase(symbol);
+    }
+
+    /// How often a loop goes round.
+    static std::int64_t trips_of(std::int64_t begin, std::int64_t end, std::int64_t step) {
+        if (end <= begin) return 0;
+        const auto by = std::uint64_t(step);
+        const std::uint64_t range = std::uint64_t(end) - std::uint64_t(begin);
+        return std::int64_t(std::min(range / by + (range % by != 0), kMostTrips));
+    }
+
     Sum loop(const ir::Stmt& s) {
         const auto begin = number(s.value), end = number(s.end), step = number(s.step);
         Around around{is_nest(s.body), {s.symbol}, {}};
         collect(s.body, around);
+        std::vector<ir::SymbolId> carried;
+        collect_carried(s.body, carried);
         around_.push_back(std::move(around));
-        const Loops own = Loops{1} << (around_.size() - 1);
         const bool is_known = begin && end && step;
         is_least_ |= !is_known;
         const std::int64_t by = is_known ? std::max<std::int64_t>(*step, 1) : 1;
-        const std::int64_t trips = !is_known       ? 1
-                                   : *end > *begin ? (*end - *begin + by - 1) / by
-                                                   : 0;
-        std::vector<ir::SymbolId> changing = {s.symbol};
+        const std::int64_t trips = is_known ? trips_of(*begin, *end, by) : 1;
+        std::vector<ir::SymbolId> changing = carried;
+        changing.push_back(s.symbol);
         const bool varies = trips > 1 && bounds_use(s.body, changing);
-        const std::int64_t most = std::exchange(looked_at_, varies ? kLookedAtInside : looked_at_);
+        const std::int64_t most = looked_at_;
+        if (varies) looked_at_ = most == kLookedAt ? kLookedAtInside : kLookedAtDeeper;
         std::int64_t count = varies ? std::min(trips, most) : std::min<std::int64_t>(trips, 1);
         if (count < trips) count = std::max<std::int64_t>(count / 2 * 2, 1);
         const double each = count > 0 ? double(trips) / double(count) : 0;
         Sum all;
         double points = 0;
+        if (!is_known) forget(carried);
+        auto last = values_of(carried);
+        bool are_steady = true;
         for (std::int64_t k = 0; k < count; ++k) {
             // Both halves alike, so that what grows by the same each time is counted exactly.
             const bool is_mirrored = count < trips && count > 1 && k >= count / 2;
             const std::int64_t n = is_mirrored ? count - 1 - k : k;
-            const std::int64_t at = n * trips / count;
+            const std::int64_t at =
+                n * (trips / count) + n * (trips % count) / count + trips / count / 2;
+            // Where iterations are left out, what each sets anew is not known in the next.
+            if (!are_steady) forget(carried);
             set(s.symbol, is_known
                               ? std::optional(*begin + by * (is_mirrored ? trips - 1 - at : at))
                               : std::nullopt);
             const Sum one = block(s.body);
             points += one.points * each;
+            const auto now = values_of(carried);
+            const bool is_first = k == 0 && count > 1;
+            are_steady &= count == trips || is_first || now == last;
+            last = now;
             for (const auto& [loops, done] : one.operations) {
                 Operations& sum = all.operations[loops];
-                if (loops & own) {
+                if (loops.back()) {
                     sum.add(done, each);
                 } else if (done.all() > sum.all()) {
                     sum = done;
@@ -145,10 +210,16 @@ private:
         looked_at_ = most;
         around_.pop_back();
         set(s.symbol, std::nullopt);
+        if (!are_steady) {
+            forget(carried);
+            is_least_ |= count > 1;
+        }
         Sum outside;
         outside.points = all.points;
-        for (const auto& [loops, done] : all.operations) {
-            outside.operations[loops & ~own].add(done, 1);
+        for (const auto& [inside, done] : all.operations) {
+            Loops loops = inside;
+            loops.pop_back();
+            outside.operations[loops].add(done, 1);
         }
         return outside;
     }
@@ -179,7 +250,7 @@ private:
         }
     }
 
-    Loops all_around() const { return (Loops{1} << around_.size()) - 1; }
+    Loops all_around() const { return Loops(around_.size(), true); }
 
     /// The loops in whose iterations an expression is evaluated: all, but for those of the
     /// innermost nest in which it is the same, as a function of rows is in a product's columns.
@@ -195,7 +266,7 @@ private:
                 return (e.kind == ir::ExprKind::Symbol && has(around_[l].symbols, e.a)) ||
                        (e.kind == ir::ExprKind::Load && has(around_[l].buffers, e.a));
             });
-            if (!differs) loops &= ~(Loops{1} << l);
+            if (!differs) loops[l] = false;
         }
         return loops;
     }
@@ -213,6 +284,10 @@ private:
                 s.kind == StmtKind::Let || s.kind == StmtKind::Var || s.kind == StmtKind::Assign;
             if (is_name && is_integer(kernel_[s.value].dtype) && uses(s.value, symbols)) {
                 symbols.push_back(s.symbol);
+            }
+            if (s.kind == StmtKind::If && uses(s.value, symbols)) {
+                collect_carried(s.body, symbols);
+                collect_carried(s.otherwise, symbols);
             }
             const bool is_bound =
                 s.kind == StmtKind::For && (uses(s.value, symbols) || uses(s.end, symbols));

@@ -18,17 +18,18 @@ struct Work {
     double functions = 0;
     double points = 1;
 
-    /// Bounds of loops are elements of operands: such a loop counts as one iteration.
+    /// Bounds of loops are elements of operands, or variables that other iterations or branches
+    /// set: such a loop counts as one iteration.
     bool is_least = false;
 
     double bytes() const { return read + written; }
 };
 
-/// Counted over the loops of the CIR: as they stand, but that a function of fewer loops than
-/// its nest has counts for its own only, and of two branches the one with more. Of a loop whose
-/// work differs from one iteration to the next up to 512 are looked at, evenly spread, of one
-/// inside it up to 32: exact for fewer iterations, and where the work grows evenly, as in
-/// triangular nests.
+/// Counted over the loops of the CIR: as they stand, but that what has fewer loops than its nest
+/// counts for its own only, and of two branches the one with more. Of a loop whose work differs
+/// from one iteration to the next up to 256 are looked at, evenly spread, of one inside it 32, and
+/// of others 2: exact for fewer iterations, and where the work grows evenly, as in triangular
+/// nests.
 Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
              const semantics::Binding& binding, std::span<const Shape> shapes);
 

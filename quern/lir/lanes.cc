@@ -1,6 +1,7 @@
 #include "quern/lir/lanes.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "quern/lir/hazards.h"
@@ -327,6 +328,7 @@ std::uint32_t lanes_of(const Function& function) {
 }
 
 Function for_lanes(const Function& function, std::uint32_t subgroup) {
+    QUERN_CHECK(std::has_single_bit(subgroup), "a power of two lanes run together");
     const std::uint32_t lanes = lanes_of(function);
     return lanes > 1 ? Pass(function, lanes, subgroup).run() : function;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -276,14 +275,10 @@ struct Lengths {
 }  // namespace
 
 std::vector<std::byte> compile(const cpu::CompileRequest& request) {
-    // Attention's code takes 10 MiB to make, a sum of 12 powers and 12 sines 11; LLVM has 130.
+    // Attention's code takes 10 MiB to make, a sum of 12 powers and 12 sines 11.
     constexpr std::size_t kLeast = std::size_t{32} << 20, kEach = std::size_t{32} << 10;
-    constexpr std::size_t kLoading = std::size_t{160} << 20;
-    static std::atomic<bool> is_loaded{false};
-    const WorkRoom room("compiler",
-                        kLeast + kEach * request.kernel.exprs.size() + (is_loaded ? 0 : kLoading));
     cpu::CompileFunction* const compiler = cpu::compiler();
-    is_loaded = true;
+    const WorkRoom room("compiler", kLeast + kEach * request.kernel.exprs.size());
     cpu::CompileResult result;
     compiler(request, result);
     if (!result.refusal.empty()) {

@@ -5,6 +5,7 @@
 
 #include "quern/error.h"
 #include "quern/runtime/plugin.h"
+#include "quern/runtime/room.h"
 #include "quern/support/check.h"
 #include "quern/support/threads.h"
 
@@ -76,6 +77,8 @@ CompileFunction* compiler() {
         raise(DeviceError(std::string("[device] E0601: no device 'cpu': ") + kPluginName +
                           " is neither beside the library nor where QUERN_PLUGINS says"));
     }
+    // LLVM takes 130 MiB of addresses.
+    const WorkRoom room("compiler", std::size_t{160} << 20);
     std::string why;
     void* symbol = load_plugin(path, kCompileSymbol, kVersionSymbol, why);
     if (!symbol) raise(DeviceError("[device] E0601: " + why));

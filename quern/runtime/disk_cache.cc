@@ -255,21 +255,25 @@ DiskCache::DiskCache(std::string folder, std::uint64_t most_bytes)
     : folder_(std::move(folder)), most_bytes_(most_bytes) {}
 
 const DiskCache* DiskCache::of_process() {
+    static std::string fault;
     static const DiskCache* const cache = []() -> const DiskCache* {
         std::string folder = folder_of_process();
         if (folder.empty()) return nullptr;
         std::uint64_t most = kMostBytes;
         if (const char* text = environment("QUERN_CACHE_BYTES")) {
             const char* const end = text + std::strlen(text);
-            const auto [rest, fault] = std::from_chars(text, end, most);
-            if (fault != std::errc() || rest != end) {
-                warn_of("QUERN_CACHE_BYTES", "expected a number of bytes, got '" +
-                                                 std::string(text) + "'; 512 MiB are kept");
+            const auto [rest, error] = std::from_chars(text, end, most);
+            if (error != std::errc() || rest != end) {
+                fault =
+                    "expected a number of bytes, got '" + std::string(text) + "'; 512 MiB are kept";
                 most = kMostBytes;
             }
         }
         return new DiskCache(std::move(folder), most);
     }();
+    // Not within: who is warned may run a kernel, which comes here again.
+    static std::atomic<bool> is_said{false};
+    if (!fault.empty() && !is_said.exchange(true)) warn_of("QUERN_CACHE_BYTES", fault);
     return cache;
 }
 

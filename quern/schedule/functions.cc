@@ -48,7 +48,7 @@ lir::ValueId power(const FunctionPlace& place, lir::ValueId x, lir::ValueId y) {
 
 CodeSize code_size(const ir::Expr& e) {
     lir::Builder builder("size");
-    const FunctionPlace place{builder, true, true};
+    const FunctionPlace place{.builder = builder, .fuses = true, .scales = true};
     const DType dtype = e.dtype == DType::Float64 ? DType::Float64 : DType::Float32;
     const lir::ValueId x = builder.parameter({lir::ParameterKind::Scalar}, dtype);
     if (e.kind == ir::ExprKind::Binary) {

@@ -126,6 +126,71 @@ TEST(Work, OfLoopsWhoseBoundsAreElementsIsAtLeastOneIteration) {
     EXPECT_FALSE(work(example_text("01"), std::vector<Shape>{{50}}).is_least);
 }
 
+TEST(Work, FollowsVariablesThroughTheIterationsThatAreLookedAt) {
+    const auto of = [](const std::string& body) {
+        return work(custom("x", "for i in 0..n:\n  var s = 0.0\n" + body + "  out[i] = s"),
+                    std::vector<Shape>{{50}});
+    };
+    const Work doubled =
+        of("  var len = 1\n  for j in 0..10:\n    len = len * 2\n    for k in 0..len: s += x[i]\n");
+    EXPECT_EQ(doubled.operations, 50 * 2046);
+    const Work behind =
+        of("  var len = 3\n  for j in 0..10:\n    for k in 0..len: s += x[i]\n    len = j\n");
+    EXPECT_EQ(behind.operations, 50 * (3 + 36));
+    const Work steady =
+        of("  var len = 3\n  for j in 0..1000:\n    for k in 0..len: s += x[i]\n    len = 3\n");
+    EXPECT_EQ(steady.operations, 50 * 3000);
+    for (const Work& each : {doubled, behind, steady}) EXPECT_FALSE(each.is_least);
+}
+
+TEST(Work, SaysAtLeastWhereAVariableOfOtherIterationsIsABound) {
+    for (const char* body :
+         {"  var len = 0\n  for j in 0..1000: len = len + 1\n  for k in 0..len: s += x[i]\n",
+          "  var len = 3\n  for j in 0..1000:\n    for k in 0..len: s += x[i]\n    len = j\n",
+          "  var len = 2\n  if x[i] > 0.0: len = 1000\n  for k in 0..len: s += x[i]\n"}) {
+        const std::string text =
+            custom("x", std::string("for i in 0..n:\n  var s = 0.0\n") + body + "  out[i] = s");
+        EXPECT_TRUE(work(text, std::vector<Shape>{{50}}).is_least) << text;
+    }
+    const Work same = work(custom("x",
+                                  "for i in 0..n:\n  var s = 0.0\n  var len = 2\n"
+                                  "  if x[i] > 0.0: len = 7\n  else: len = 7\n"
+                                  "  for k in 0..len: s += x[i]\n  out[i] = s"),
+                           std::vector<Shape>{{50}});
+    EXPECT_FALSE(same.is_least);
+    // A comparison and seven sums.
+    EXPECT_EQ(same.operations, 50 * 8);
+}
+
+TEST(Work, OfDeepNestsTakesNoLongerThanALaunch) {
+    std::string loops = "for a in 0..n:\n  var s = 0.0\n";
+    std::string indent = "  ", outer = "a";
+    for (const char* name : {"b", "c", "d", "e", "f"}) {
+        loops += indent + "for " + name + " in 0.." + outer + ":\n";
+        indent += "  ";
+        outer = name;
+    }
+    const Work deep = work(custom("x: [n]", loops + indent + "s += x[f]\n  out[a] = s"),
+                           std::vector<Shape>{{2000}});
+    // Binomial: 2000 over 6. A few iterations of each loop are looked at.
+    EXPECT_NEAR(deep.operations / 8.8e16, 1, 0.5);
+    // More loops than a word has bits, and more iterations than it counts.
+    std::string many = "for i in 0..n";
+    for (int k = 0; k < 70; ++k) many += ", i" + std::to_string(k) + " in 0..1";
+    EXPECT_EQ(work("compute(x: [n]) {\n@kernel custom\nfor i in 0..n:\n  var s = 0.0\n  " +
+                       ("for j in 0..2" + many.substr(13)) + ": s += x[i] * 2.0\n  out[i] = s\n}",
+                   std::vector<Shape>{{50}})
+                  .operations,
+              50 * 3);
+    const Work endless =
+        work(custom("x",
+                    "for i in 0..n:\n  var s = 0.0\n"
+                    "  for j in 0..4000000000000000000:\n    for k in 0..j: s += x[i]\n"
+                    "  out[i] = s"),
+             std::vector<Shape>{{5}});
+    EXPECT_NEAR(endless.operations / (5 * 8e36), 1, 0.01);
+}
+
 TEST(Work, OfTwoBranchesIsTheLonger) {
     const Work work_of_both =
         work(custom("x",

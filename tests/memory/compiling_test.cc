@@ -40,10 +40,10 @@ void leave(std::size_t bytes) {
 
 /// How many of some kernels compile, and how many are refused with numbers; ends the process with 0
 /// if nothing else happens to any.
-void compile_some(std::size_t left, int threads) {
+void compile_some(std::size_t left, int threads, bool is_loaded = true) {
     const Tensor x({64, 64});
     const Device cpu("cpu");
-    Kernel(kernel_number(99)).on(cpu)(x);
+    if (is_loaded) Kernel(kernel_number(99)).on(cpu)(x);
     leave(left);
     std::atomic<int> right = 0, refused = 0;
     const auto work = [&](int first) {
@@ -74,6 +74,7 @@ TEST(Compiling, WithoutMemoryIsAnErrorAndTheProgramGoesOn) {
     for (const std::size_t kilobytes : {0, 1000, 1800, 2500, 8000, 30000, 36000, 60000}) {
         EXPECT_EXIT(compile_some(kilobytes << 10, 1), testing::ExitedWithCode(0), "") << kilobytes;
     }
+    EXPECT_EXIT(compile_some(std::size_t{50} << 20, 1, false), testing::ExitedWithCode(0), "");
     // Threads ask for room beside each other's, and get new stacks.
     EXPECT_EXIT(compile_some(std::size_t{200} << 20, 2), testing::ExitedWithCode(0), "");
 }

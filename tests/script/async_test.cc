@@ -17,7 +17,7 @@ const char* const kLong = R"(compute(x) @async {
     @kernel custom
     for i in 0..len:
         var sum = 0.0
-        for k in 0..2000000:
+        for k in 0..10000000:
             sum = sum * 0.5 + x[i]
         out[i] = sum
 }

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <spirv/unified1/spirv.hpp11>
+#include <string_view>
 
 #include "quern/backend/vulkan/device.h"
+#include "quern/backend/vulkan/targets.h"
 
 namespace quern::vulkan {
 namespace {
@@ -53,10 +55,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
     VkPhysicalDeviceDriverProperties driver{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
-    VkPhysicalDeviceSubgroupProperties subgroups{
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     floats.pNext = &driver;
-    driver.pNext = &subgroups;
     VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                       .pNext = &floats};
     vkGetPhysicalDeviceProperties(device, &properties);
@@ -75,11 +74,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .has_64 = bool(core.shaderInt64),
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
-    const bool has_exchange = (subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-                              (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
-    if (has_exchange && std::has_single_bit(subgroups.subgroupSize)) {
-        subgroup = subgroups.subgroupSize;
-    }
+    find_subgroups(device, driver.driverID);
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
@@ -109,6 +104,49 @@ Abilities::Abilities(VkPhysicalDevice device) {
         const bool is_own = heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
         if (is_own) memory = std::max(memory, std::int64_t(heaps.memoryHeaps[i].size));
     }
+}
+
+/// The size that Vulkan says is that of every pipeline only where a driver has no other: Intel's
+/// choose one for each, and say the largest. They can be told, or have no subgroups.
+void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
+    std::uint32_t count = 0;
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
+    std::vector<VkExtensionProperties> extensions(count);
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
+    extensions.resize(count);
+    const bool has_sizes = std::ranges::any_of(extensions, [](const VkExtensionProperties& e) {
+        return std::string_view(e.extensionName) == VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    });
+    VkPhysicalDeviceSubgroupSizeControlFeaturesEXT feature{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT};
+    VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT};
+    VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                       .pNext = &feature};
+    VkPhysicalDeviceSubgroupProperties subgroups{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
+        .pNext = has_sizes ? &sizes : nullptr};
+    VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                      .pNext = &subgroups};
+    if (has_sizes) vkGetPhysicalDeviceFeatures2(device, &features);
+    vkGetPhysicalDeviceProperties2(device, &about);
+    constexpr VkShaderStageFlags compute = VK_SHADER_STAGE_COMPUTE_BIT;
+    const bool has_exchange = (subgroups.supportedStages & compute) &&
+                              (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+    if (!has_exchange) return;
+    const bool has_one_size = driver == VK_DRIVER_ID_NVIDIA_PROPRIETARY ||
+                              driver == VK_DRIVER_ID_MESA_LLVMPIPE ||
+                              driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
+    if (feature.subgroupSizeControl && (sizes.requiredSubgroupSizeStages & compute)) {
+        sets_subgroup = true;
+        subgroup =
+            std::clamp(std::uint32_t(kGroups.lanes), sizes.minSubgroupSize, sizes.maxSubgroupSize);
+    } else if (has_sizes && sizes.minSubgroupSize == sizes.maxSubgroupSize) {
+        subgroup = sizes.minSubgroupSize;
+    } else if (has_one_size) {
+        subgroup = subgroups.subgroupSize;
+    }
+    if (!std::has_single_bit(subgroup)) subgroup = 1;
 }
 
 std::string Abilities::driver() const {

@@ -230,10 +230,17 @@ void GpuDevice::open(VkPhysicalDevice physical) {
                                         .queueFamilyIndex = abilities_.queue_family,
                                         .queueCount = 1,
                                         .pQueuePriorities = &priority};
+    VkPhysicalDeviceSubgroupSizeControlFeaturesEXT sizes{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT,
+        .subgroupSizeControl = VK_TRUE};
+    const char* const extension = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (abilities_.sets_subgroup) v12.pNext = &sizes;
     const VkDeviceCreateInfo about{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                    .pNext = &v11,
                                    .queueCreateInfoCount = 1,
                                    .pQueueCreateInfos = &queue,
+                                   .enabledExtensionCount = abilities_.sets_subgroup,
+                                   .ppEnabledExtensionNames = &extension,
                                    .pEnabledFeatures = &abilities_.core};
     check(vkCreateDevice(physical, &about, nullptr, &device_), "vkCreateDevice");
     volkLoadDeviceTable(&vk_, device_);
@@ -360,7 +367,7 @@ void GpuDevice::finish() noexcept {
     }
 }
 
-VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module) {
+VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, bool has_subgroups) {
     const VkShaderModuleCreateInfo code{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                         .codeSize = module.size_bytes(),
                                         .pCode = module.data()};
@@ -368,7 +375,11 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module) {
     check(vk_.vkCreateShaderModule(device_, &code, nullptr, &shader), "vkCreateShaderModule");
     VkComputePipelineCreateInfo about{.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                       .layout = layout_};
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfoEXT size{
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
+        .requiredSubgroupSize = abilities_.subgroup};
     about.stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                   .pNext = has_subgroups && abilities_.sets_subgroup ? &size : nullptr,
                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                    .module = shader,
                    .pName = "main"};

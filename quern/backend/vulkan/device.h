@@ -36,8 +36,10 @@ struct Abilities {
     FloatControls controls;
     Integers integers;
 
-    /// How many invocations of a work-group tell each other values; 1 if none do.
+    /// How many invocations of a work-group tell each other values; 1 if none do. Drivers that
+    /// have several sizes are told this one, if `sets_subgroup`.
     std::uint32_t subgroup = 1;
+    bool sets_subgroup = false;
 
     /// What to switch on: those of them that the device has.
     VkPhysicalDeviceFeatures core{};
@@ -47,6 +49,9 @@ struct Abilities {
     static constexpr std::uint32_t kNoQueue = ~std::uint32_t{0};
     std::uint32_t queue_family = kNoQueue;
     std::int64_t memory = 0;
+
+private:
+    void find_subgroups(VkPhysicalDevice device, VkDriverId driver);
 };
 
 /// Memory that host and device both see, slab by slab.
@@ -103,7 +108,8 @@ public:
         std::uint32_t invocations = 1;
     };
 
-    VkPipeline pipeline(std::span<const std::uint32_t> module);
+    /// `has_subgroups`: its code takes their size for granted.
+    VkPipeline pipeline(std::span<const std::uint32_t> module, bool has_subgroups);
     void destroy(VkPipeline pipeline);
 
     /// What one launch is.

@@ -142,8 +142,9 @@ public:
                 result.groups.push_back(groups_of(function));
                 pipelines->may_fail |= may_fail(function);
                 pipelines->functions.push_back(stage.function);
-                pipelines->stages.push_back(
-                    {gpu.pipeline(words), points_of_group(function), function.lanes});
+                const bool has_subgroups = result.groups.back().subgroup > 1;
+                pipelines->stages.push_back({gpu.pipeline(words, has_subgroups),
+                                             points_of_group(function), function.lanes});
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {

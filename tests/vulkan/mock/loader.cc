@@ -139,10 +139,19 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
     real<PFN_vkGetPhysicalDeviceProperties2>("vkGetPhysicalDeviceProperties2")(device, got);
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
-        if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) continue;
         if (!is("wide subgroups")) continue;
-        say_here();
-        reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(next)->subgroupSize *= 4;
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
+            reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(next)->subgroupSize *= 4;
+            say_here();
+        }
+        if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT) {
+            continue;
+        }
+        // And cannot be told to be others.
+        auto& sizes = *reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlPropertiesEXT*>(next);
+        sizes.minSubgroupSize *= 4;
+        sizes.maxSubgroupSize *= 4;
+        sizes.requiredSubgroupSizeStages = 0;
     }
 }
 
