@@ -121,7 +121,7 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long nu
     if (!expected || !exact) return where + "an assertion failed";
     for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
         const std::string wrong = quern::cpu_test::first_wrong_pass(c, numerics);
-        if (!wrong.empty()) return "the pass " + wrong;
+        if (!wrong.empty()) return wrong;
     }
     if (!quern::cpu_test::same_numbers(*exact, *expected)) {
         return where + "reproducible code differs from the interpreter";

@@ -11,6 +11,7 @@
 #include "quern/frontend/fused.h"
 #include "quern/frontend/kernel_recorder.h"
 #include "quern/frontend/launch_record.h"
+#include "quern/frontend/pass_check.h"
 #include "quern/frontend/prepare.h"
 #include "quern/ir/coverage.h"
 #include "quern/ir/verify.h"
@@ -116,15 +117,17 @@ CompiledKernels::~CompiledKernels() = default;
 
 std::shared_ptr<const CompiledKernel> CompiledKernels::find(const ir::Kernel& kernel,
                                                             const ir::Facts& facts,
-                                                            Numerics numerics) {
-    auto code = find_or_make(kernel, facts, numerics);
+                                                            Numerics numerics,
+                                                            schedule::Observer* observer) {
+    auto code = find_or_make(kernel, facts, numerics, observer);
     note_for_recorders(kernel, facts, numerics);
     return code;
 }
 
 std::shared_ptr<const CompiledKernel> CompiledKernels::find_or_make(const ir::Kernel& kernel,
                                                                     const ir::Facts& facts,
-                                                                    Numerics numerics) {
+                                                                    Numerics numerics,
+                                                                    schedule::Observer* observer) {
     const Lock lock(mutex_);
     if (auto loaded = loaded_.find(kernel, facts, numerics)) return loaded;
     auto& kernels = kernels_[std::size_t(numerics)];
@@ -135,8 +138,8 @@ std::shared_ptr<const CompiledKernel> CompiledKernels::find_or_make(const ir::Ke
             return compiled;
         }
     }
-    kernels.push_back(
-        load_or_compile(kernel, facts, numerics, cpu::chosen_simd(), DiskCache::of_process()));
+    kernels.push_back(load_or_compile(kernel, facts, numerics, cpu::chosen_simd(),
+                                      DiskCache::of_process(), observer));
     return kernels.back();
 }
 
@@ -256,8 +259,9 @@ std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
         views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
     }
     views.push_back({kResult, launch.dtype, launch.output.shape, launch.output.strides});
+    const auto check = pass_check(launch);
     auto code = launch.prepared->compiled->find(
-        kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics);
+        kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics, check.get());
     ReadyLaunch ready = code->ready(launch.binding.dims, launch.scalars, launch.views,
                                     launch.output, num_threads());
     return {std::move(code), std::move(ready)};

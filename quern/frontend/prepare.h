@@ -26,13 +26,16 @@ public:
     CompiledKernels();
     ~CompiledKernels();
 
-    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
+    /// Code for a launch of which `facts` hold: what is there, or made now by passes that
+    /// `observer` sees. Throws DeviceError, and InternalError if the observer found a fault.
     std::shared_ptr<const CompiledKernel> find(const ir::Kernel& kernel, const ir::Facts& facts,
-                                               Numerics numerics);
+                                               Numerics numerics,
+                                               schedule::Observer* observer = nullptr);
 
 private:
     std::shared_ptr<const CompiledKernel> find_or_make(const ir::Kernel& kernel,
-                                                       const ir::Facts& facts, Numerics numerics);
+                                                       const ir::Facts& facts, Numerics numerics,
+                                                       schedule::Observer* observer);
 
     Mutex mutex_;
     LoadedCode loaded_;

@@ -284,6 +284,9 @@ std::vector<std::byte> compile(const cpu::CompileRequest& request) {
     if (!result.refusal.empty()) {
         raise(Refusal(result.refusal));
     }
+    if (request.observer && !request.observer->fault().empty()) {
+        raise(InternalError("[passes] " + request.observer->fault() + "; please report"));
+    }
     if (!result.error.empty()) {
         raise(DeviceError("[cpu] LLVM: " + result.error + "; please report"));
     }

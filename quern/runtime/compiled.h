@@ -35,7 +35,8 @@ private:
     std::string device_;
 };
 
-/// The machine code of a kernel as KernelImage's bytes. Throws Refusal.
+/// The machine code of a kernel as KernelImage's bytes. Throws Refusal, and InternalError if the
+/// request's observer found a fault.
 std::vector<std::byte> compile(const cpu::CompileRequest& request);
 
 /// Called with the part of some work that is done.

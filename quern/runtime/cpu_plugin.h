@@ -7,6 +7,7 @@
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
+#include "quern/schedule/observer.h"
 #include "quern/schedule/tiling.h"
 
 // The boundary between the core library and the plug-in that holds LLVM. Both come from the same
@@ -48,6 +49,9 @@ struct CompileRequest {
 
     /// False: as for a device without integers of 64 bits, whose code so runs without one.
     bool has_int64 = true;
+
+    /// Of the passes on CIR; none: nobody looks.
+    schedule::Observer* observer = nullptr;
 };
 
 struct CompileResult {

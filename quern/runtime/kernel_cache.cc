@@ -55,7 +55,8 @@ std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics
 
 std::shared_ptr<const CompiledKernel> load_or_compile(const ir::Kernel& kernel,
                                                       const ir::Facts& facts, Numerics numerics,
-                                                      cpu::Simd simd, const DiskCache* cache) {
+                                                      cpu::Simd simd, const DiskCache* cache,
+                                                      schedule::Observer* observer) {
     std::string key;
     if (cache) {
         key = cache_key(kernel, facts, numerics, simd);
@@ -72,7 +73,11 @@ std::shared_ptr<const CompiledKernel> load_or_compile(const ir::Kernel& kernel,
             cpu::kPluginName, cpu::to_string(simd), to_string(numerics),
             ir::to_string(kernel, facts))));
     }
-    const std::vector<std::byte> image = compile({kernel, facts, numerics, simd});
+    const std::vector<std::byte> image = compile({.kernel = kernel,
+                                                  .facts = facts,
+                                                  .numerics = numerics,
+                                                  .simd = simd,
+                                                  .observer = observer});
     auto made = std::make_shared<const CompiledKernel>(kernel, facts, image);
     if (cache) cache->write(key, image);
     return made;

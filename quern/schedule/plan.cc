@@ -29,11 +29,11 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
 }  // namespace
 
 ir::Kernel prepare(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-                   const Observer& observer) {
+                   Observer* observer) {
     ir::Kernel k = kernel;
     const auto pass = [&](std::string_view name, auto apply) {
         apply();
-        if (observer) observer(name, k);
+        if (observer) observer->see(name, k);
     };
     pass("watch", [&] { watch(k); });
     pass("inline_index_lets", [&] { inline_index_lets(k); });
@@ -69,9 +69,9 @@ Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Ti
     return plan;
 }
 
-Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-          const Target& target) {
-    ir::Kernel prepared = prepare(kernel, facts, numerics);
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
+          Observer* observer) {
+    ir::Kernel prepared = prepare(kernel, facts, numerics, observer);
     Tiling tiling = choose(prepared, facts, numerics, target);
     return lower(std::move(prepared), facts, target, std::move(tiling));
 }

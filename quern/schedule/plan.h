@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
 #include "quern/lir/lir.h"
+#include "quern/schedule/observer.h"
 #include "quern/schedule/tiling.h"
 
 namespace quern::schedule {
@@ -77,12 +76,10 @@ struct Target {
 /// Why a device does not run a kernel, or empty.
 std::string legal(const ir::Kernel& kernel, const Target& target);
 
-/// Called after each pass, with its name and the kernel that it made.
-using Observer = std::function<void(std::string_view pass, const ir::Kernel& kernel)>;
-
-/// Applies the passes on CIR: the result has the loops that a tiling is of.
+/// Applies the passes on CIR: the result has the loops that a tiling is of. `observer`, if it is
+/// there, sees the kernel after each.
 ir::Kernel prepare(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-                   const Observer& observer = {});
+                   Observer* observer = nullptr);
 
 /// Why a processor does not run a prepared kernel by a tiling, as "j: it assigns 's'", or empty.
 std::string legal(ir::Kernel& prepared, const Target& target, const Tiling& tiling);
@@ -97,7 +94,7 @@ Tiling choose(ir::Kernel& prepared, const ir::Facts& facts, Numerics numerics,
 Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Tiling tiling);
 
 /// All of it, by the default schedule.
-Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-          const Target& target);
+Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
+          Observer* observer = nullptr);
 
 }  // namespace quern::schedule

@@ -89,6 +89,12 @@ public:
         return result;
     }
 
+    frontend::BoundLaunch launch(Numerics numerics = Numerics::Strict) const {
+        frontend::LaunchOptions options;
+        options.numerics = numerics;
+        return frontend::bound(*source_, compute_, operands_, arguments_, options);
+    }
+
     std::optional<Tensor> compiled(const CompiledKernel& compiled, int threads = 2) const {
         Tensor result = output();
         if (!run(compiled, result, threads)) return std::nullopt;
@@ -113,12 +119,9 @@ public:
     /// What a device "vulkan:N" makes of it.
     std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics,
                                     vulkan::PointsAre points = vulkan::PointsAre::Chosen) const {
-        frontend::LaunchOptions options;
-        options.numerics = numerics;
-        const auto launch = frontend::bound(*source_, compute_, operands_, arguments_, options);
         Tensor result = output();
-        const bool has_run =
-            frontend::run_on_vulkan(launch, device, result, !is_written_whole(), points);
+        const bool has_run = frontend::run_on_vulkan(launch(numerics), device, result,
+                                                     !is_written_whole(), points);
         return has_run ? std::optional(result) : std::nullopt;
     }
 

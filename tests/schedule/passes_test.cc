@@ -5,7 +5,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <limits>
+
+#include "quern/kernel.h"
+#include "quern/runtime/kernel_cache.h"
 #include "tests/schedule/examples.h"
+#include "tests/tensor_test.h"
 
 namespace quern::schedule {
 namespace {
@@ -56,6 +62,112 @@ compute(x) {
                                     x),
                                Numerics::Strict),
               "");
+}
+
+/// The kernel with another operator in the place of each of one kind, as a wrong pass makes it.
+ir::Kernel with_operator(ir::Kernel kernel, ir::BinaryOp from, ir::BinaryOp to) {
+    for (ir::Expr& e : kernel.exprs) {
+        if (e.kind == ir::ExprKind::Binary && ir::BinaryOp(e.op) == from) e.op = std::uint8_t(to);
+    }
+    return kernel;
+}
+
+/// What is found when passes make these of the kernel, one after the other.
+std::string fault_of(const Case& c, const std::vector<ir::Kernel>& kernels,
+                     double most_work = 1e6) {
+    const frontend::BoundLaunch launch = c.launch();
+    frontend::PassCheck check(launch, most_work);
+    int number = 0;
+    for (const ir::Kernel& kernel : kernels) check.see("p" + std::to_string(++number), kernel);
+    return check.fault();
+}
+
+constexpr const char* kProduct =
+    "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] * y[i]\n}";
+
+TEST(PassCheck, NamesThePassThatChangesAResultAndTheElement) {
+    const Case c(kProduct,
+                 {Tensor::from({3}, {0.0f, 2.0f, 3.0f}), Tensor::from({3}, {0.0f, 2.0f, 5.0f})});
+    const ir::Kernel sum = with_operator(c.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Add);
+    const ir::Kernel difference = with_operator(c.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Sub);
+    EXPECT_EQ(fault_of(c, {c.kernel(), c.kernel()}), "");
+    EXPECT_EQ(fault_of(c, {c.kernel(), sum, difference}),
+              "the pass 'p2' changes element 2 from 15 to 8");
+    EXPECT_EQ(fault_of(c, {difference}), "the pass 'p1' changes element 1 from 4 to 0");
+}
+
+TEST(PassCheck, TakesAnyNanForAnyOtherAndTellsZerosApart) {
+    const float inf = std::numeric_limits<float>::infinity();
+    const Case nan(kProduct, {Tensor::from({1}, {inf}), Tensor::from({1}, {0.0f})});
+    const ir::Kernel remainder = with_operator(nan.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Rem);
+    EXPECT_EQ(fault_of(nan, {remainder}), "");
+    const Case zero(kProduct, {Tensor::from({1}, {-0.0f}), Tensor::from({1}, {0.0f})});
+    const ir::Kernel sum = with_operator(zero.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Add);
+    EXPECT_EQ(fault_of(zero, {sum}), "the pass 'p1' changes element 0 from -0 to 0");
+}
+
+TEST(PassCheck, NamesThePassAfterWhichALaunchFailsOrNoLongerDoes) {
+    const auto ints = [](std::int32_t value) { return Tensor::from({1}, {value}); };
+    const std::string text =
+        "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] / y[i]\n}";
+    const Case failing(text, {ints(4), ints(0)});
+    const auto product = [](const Case& c) {
+        return with_operator(c.kernel(), ir::BinaryOp::Div, ir::BinaryOp::Mul);
+    };
+    EXPECT_EQ(fault_of(failing, {failing.kernel()}), "");
+    EXPECT_EQ(fault_of(failing, {product(failing)}),
+              "the pass 'p1' makes a launch end that failed");
+    const Case ending(kProduct, {ints(4), ints(0)});
+    EXPECT_EQ(
+        fault_of(ending, {with_operator(ending.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Div)}),
+        "the pass 'p1' makes a launch fail that ended");
+}
+
+TEST(PassCheck, NamesThePassThatMakesAKernelWhichIsNotValid) {
+    const Case c(kProduct, {Tensor({2}), Tensor({2})});
+    const std::string fault =
+        fault_of(c, {with_operator(c.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::And)});
+    EXPECT_EQ(fault.rfind("the pass 'p1' makes a kernel that is not valid: ", 0), 0u) << fault;
+}
+
+TEST(PassCheck, LeavesLaunchesOfMoreWorkAlone) {
+    const Case c(kProduct, {uniform({100}, 1), uniform({100}, 2)});
+    const ir::Kernel sum = with_operator(c.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Add);
+    EXPECT_NE(fault_of(c, {sum}, 2000), "");
+    EXPECT_EQ(fault_of(c, {sum}, 100), "");
+}
+
+TEST(PassCheck, IsMadeOfTheFirstLaunchOfADebugBuildAndItsFaultIsThrown) {
+#ifdef NDEBUG
+    GTEST_SKIP() << "a build with NDEBUG";
+#endif
+    if (const char* word = std::getenv("QUERN_CHECK_PASSES"); word && std::string(word) == "none") {
+        GTEST_SKIP() << "QUERN_CHECK_PASSES is none";
+    }
+    // More than a chunk of a reduction, so that a pass splits the loop.
+    const Kernel sums(R"(
+compute(x) {
+    @kernel reduce(+)
+    for i in 0..len:
+        yield x[i]
+})");
+    const Tensor x = uniform({9000}, 1);
+    const std::size_t before = frontend::PassCheck::count();
+    const Kernel on_cpu = sums.on(Device("cpu"));
+    on_cpu(x);
+    const std::size_t first = frontend::PassCheck::count();
+    EXPECT_GT(first, before);
+    on_cpu(x);
+    EXPECT_EQ(frontend::PassCheck::count(), first);
+
+    const Case c(kProduct, {Tensor::from({1}, {3.0f}), Tensor::from({1}, {4.0f})});
+    const frontend::BoundLaunch launch = c.launch();
+    frontend::PassCheck check(launch, 1e6);
+    check.see("swap", with_operator(c.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Add));
+    EXPECT_THROWS(InternalError,
+                  "[passes] the pass 'swap' changes element 0 from 12 to 7; please report",
+                  load_or_compile(c.kernel(), c.facts(), Numerics::Strict, cpu::chosen_simd(),
+                                  nullptr, &check));
 }
 
 }  // namespace

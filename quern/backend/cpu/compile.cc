@@ -143,14 +143,16 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     if (!result.refusal.empty()) return;
     schedule::Plan plan;
     if (request.tiling) {
-        ir::Kernel prepared = schedule::prepare(request.kernel, request.facts, request.numerics);
+        ir::Kernel prepared =
+            schedule::prepare(request.kernel, request.facts, request.numerics, request.observer);
         result.refusal = request.tiling->numerics == request.numerics
                              ? schedule::legal(prepared, target, *request.tiling)
                              : "a tiling for another numeric mode";
         if (!result.refusal.empty()) return;
         plan = schedule::lower(std::move(prepared), request.facts, target, *request.tiling);
     } else {
-        plan = schedule::plan(request.kernel, request.facts, request.numerics, target);
+        plan = schedule::plan(request.kernel, request.facts, request.numerics, target,
+                              request.observer);
     }
 
     Session session;

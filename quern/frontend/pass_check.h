@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quern/frontend/prepare.h"
+#include "quern/schedule/observer.h"
+
+namespace quern::frontend {
+
+/// Interprets a launch before and after each pass that its kernel goes through: a pass keeps every
+/// bit of what a kernel means. Nothing runs before the first pass is seen.
+class PassCheck final : public schedule::Observer {
+public:
+    /// Of a launch that does more than `most_work` operations, or moves more bytes, it checks
+    /// nothing. The launch outlives it.
+    PassCheck(const BoundLaunch& launch, double most_work);
+
+    void see(std::string_view pass, const ir::Kernel& kernel) override;
+
+    /// "the pass 'x' changes element 2 from 1 to 3" of the first pass that does so, or that makes a
+    /// kernel which is not valid.
+    const std::string& fault() const override { return fault_; }
+
+    /// How often a kernel was interpreted after a pass, in this process.
+    static std::size_t count() noexcept;
+
+private:
+    bool is_small() const;
+    void check(std::string_view pass, const ir::Kernel& kernel);
+
+    /// The elements, or none if the launch fails.
+    std::optional<std::vector<std::byte>> interpreted(const interpret::Program& program) const;
+    std::string difference(const std::optional<std::vector<std::byte>>& result) const;
+
+    const BoundLaunch& launch_;
+    double most_work_;
+    bool is_off_ = false;
+
+    /// Of the kernel before the last pass: ir::identity.
+    std::string kernel_;
+    std::optional<std::vector<std::byte>> expected_;
+    std::string fault_;
+};
+
+/// What looks at the passes of a launch that may be compiled: of those of up to a million
+/// operations in builds without NDEBUG, of all if QUERN_CHECK_PASSES is "all", of none if it is
+/// "none".
+std::unique_ptr<PassCheck> pass_check(const BoundLaunch& launch);
+
+}  // namespace quern::frontend
