@@ -93,7 +93,7 @@ public:
     ///
     /// Throws ShapeError, DTypeError or DeviceError before any work if `result` does not fit, and
     /// ValueError if it has memory in common with an operand; else as a call does. If the kernel
-    /// fails while it runs, the elements of `result` are not specified.
+    /// fails while it runs, `result` is poisoned: every bit is 1, NaN in a float; a bool is true.
     template <class... Inputs>
     void into(Tensor& result, const Inputs&... inputs) const {
         const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};

@@ -12,6 +12,7 @@
 #include "quern/frontend/launch.h"
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/placement.h"
+#include "quern/frontend/prepare.h"
 #include "quern/runtime/held.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"
@@ -256,6 +257,23 @@ void require_fit(const Tensor& result, const frontend::OperandInfo& made, const 
     }
 }
 
+/// What `launch` gives; if the kernel fails, nobody takes the old elements of `result` for new
+/// ones.
+template <class Launch>
+Tensor or_poisoned(Tensor& result, const Launch& launch) {
+#if QUERN_EXCEPTIONS
+    try {
+        return launch();
+    } catch (const frontend::FailedLaunch&) {
+        frontend::poison(result);
+        throw;
+    }
+#else
+    static_cast<void>(result);
+    return launch();
+#endif
+}
+
 }  // namespace
 
 void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) const {
@@ -282,10 +300,11 @@ void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) co
             if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);
         }
         if (frontend::launch_again_into(key, pointers, result)) return;
-        const auto [operands, arguments] = taken_apart(inputs);
-        const frontend::OperandInfo made_info = body_->check(operands, arguments, place);
+        const auto given = taken_apart(inputs);
+        const frontend::OperandInfo made_info = body_->check(given.first, given.second, place);
         require_fit(result, made_info, body_->options_on(place).placement.device);
-        const Tensor made = body_->launch(key, operands, arguments, place);
+        const Tensor made = or_poisoned(
+            result, [&] { return body_->launch(key, given.first, given.second, place); });
         if (result.bytes() > 0) std::memcpy(result.data(), made.data(), result.bytes());
     });
 }

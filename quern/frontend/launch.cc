@@ -394,7 +394,7 @@ void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& re
         if (failure->code == lang::Code::E0620 && failure->span == span) message = reason;
     }
     diagnostics.add(failure->code, failure->span, std::move(message));
-    diagnostics.raise();
+    raise(FailedLaunch(diagnostics.sorted()));
 }
 
 namespace {

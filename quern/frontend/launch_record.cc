@@ -163,7 +163,14 @@ bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> oper
                       (is_aligned || !record.kernel->is_streamed());
     if (!fits) return false;
     if (record.is_cleared && result.bytes() > 0) std::memset(result.data(), 0, result.bytes());
-    return run(record, operands, result, {});
+    if (run(record, operands, result, {})) return true;
+    poison(result);
+    return false;
+}
+
+void poison(Tensor& result) {
+    if (result.bytes() == 0) return;
+    std::memset(result.data(), result.dtype() == DType::Bool ? 1 : 0xFF, result.bytes());
 }
 
 void forget_launches() { records().clear(); }

@@ -62,9 +62,13 @@ std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor*
                                    const Progress& progress = {});
 
 /// The same with a result that is there. False if nothing was remembered for the key, if the result
-/// does not fit it, or if it failed.
+/// does not fit it, or if it failed: then the result is poisoned.
 bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> operands,
                        Tensor& result);
+
+/// Sets the result of a launch that failed: every bit is 1, which is NaN in a float; a bool is
+/// true.
+void poison(Tensor& result);
 
 /// How often forget_launches() was called.
 std::uint64_t memory_generation();

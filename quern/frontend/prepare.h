@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "quern/error.h"
 #include "quern/frontend/launch.h"
 #include "quern/frontend/vulkan_launch.h"
 #include "quern/interpret/interpret.h"
@@ -95,7 +96,12 @@ ir::Facts row_major_facts(const Prepared& prepared, std::span<const OperandInfo>
 bool vulkan_runs(const lang::Source& source, const BoundLaunch& launch, const Device& device,
                  Tensor& result, bool keeps_result);
 
-/// Runs it on the interpreter. Throws KernelError with the line that failed.
+/// A kernel failed while it ran.
+class FailedLaunch final : public KernelError {
+    using KernelError::KernelError;
+};
+
+/// Runs it on the interpreter. Throws FailedLaunch with the line that failed.
 void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& result,
                const Progress& progress);
 

@@ -233,6 +233,45 @@ compute(x) {
     }
 }
 
+TEST_F(Launches, IntoAResultThatFailPoisonIt) {
+    const char* const text = R"(
+compute(x, y) {
+    @kernel custom
+    for i in 0..n:
+        out[i] = x[i] / y[i]
+})";
+    const Tensor x = Tensor::from<std::int32_t>({3}, {6, 8, 9});
+    const Tensor y = Tensor::from<std::int32_t>({3}, {3, 0, 3});
+    const Tensor good = Tensor::from<std::int32_t>({3}, {3, 2, 3});
+    for (const char* device : {"interpreter", "cpu:1", "cpu"}) {
+        const Kernel quotients = Kernel(text).on(Device(device));
+        Tensor result({3}, DType::Int32, Device(device));
+        // The second time each way, there is code.
+        for (int round = 0; round < 2; ++round) {
+            EXPECT_THROWS(KernelError, "E0621", quotients.into(result, x, y));
+            EXPECT_EQ(result.values(), (std::vector<double>{-1, -1, -1})) << device;
+            quotients.into(result, x, good);
+            EXPECT_EQ(result.values(), (std::vector<double>{2, 4, 3})) << device;
+        }
+    }
+
+    const Kernel halves(
+        "compute(x, y) {\n    @kernel custom\n"
+        "    for i in 0..n: out[i] = select(x[i] / y[i] > 2, 1.0, 0.5)\n}");
+    Tensor floats({3});
+    EXPECT_THROWS(KernelError, "E0621", halves.into(floats, x, y));
+    EXPECT_TRUE(std::isnan(floats.data<float>()[2]));
+    const Kernel are_large(
+        "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] / y[i] > 2\n}");
+    Tensor flags({3}, DType::Bool);
+    EXPECT_THROWS(KernelError, "E0621", are_large.into(flags, x, y));
+    EXPECT_EQ(flags.values(), (std::vector<double>{1, 1, 1}));
+    // Nothing has begun.
+    Tensor kept = numbers({3}, 5);
+    EXPECT_THROWS(KernelError, "E0501", halves.into(kept, x, y.slice(0, 0, 2)));
+    EXPECT_EQ(kept.values(), numbers({3}, 5).values());
+}
+
 TEST_F(Launches, IntoAResultThatDoesNotFitAreRefusedAndLeaveItAsItWas) {
     const Kernel scaled = kernel(kScaled);
     const Tensor x = numbers({6}, 1);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -62,6 +63,36 @@ TEST_P(FailingAllocationsOn, LoseNoAsynchronousWork) {
         });
         EXPECT_GT(count, 10);
     }
+}
+
+TEST_P(FailingAllocationsOn, LeaveNoResultOfAFailedKernelHalfWritten) {
+    const Kernel quotients =
+        Kernel("compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] / y[i]\n}")
+            .on(Device(GetParam()));
+    // The first elements are written before the last fails.
+    constexpr std::int64_t kCount = 100;
+    const Tensor x = Tensor::from({kCount}, std::vector<std::int32_t>(kCount, 6));
+    Tensor y = x.clone(), result({kCount}, DType::Int32, Device(GetParam()));
+    y.data<std::int32_t>()[kCount - 1] = 0;
+    // So that there is code for the launches below.
+    quotients.into(result, x, x);
+    std::fill_n(result.data<std::int32_t>(), kCount, 7);
+    const auto prepare = [&] {
+        std::int32_t* const elements = result.data<std::int32_t>();
+        require(elements[0] == 7 || elements[0] == -1);
+        require(std::count(elements, elements + kCount, elements[0]) == kCount);
+        std::fill_n(elements, kCount, 7);
+    };
+    const auto action = [&] {
+        try {
+            quotients.into(result, x, y);
+        } catch (const KernelError&) {
+            require(result.data<std::int32_t>()[0] == -1);
+            return;
+        }
+        require(false);
+    };
+    EXPECT_GT(fail_each_allocation(action, prepare), 4);
 }
 
 TEST_P(FailingAllocationsOn, LoseNothingThatWaitsForSeveral) {
