@@ -190,7 +190,8 @@ void Builder::store(BufferId buffer, ValueId offset, ValueId value, ValueId mask
             .buffer = buffer,
             .a = offset,
             .b = value,
-            .c = mask});
+            .c = mask,
+            .bits = apart_});
 }
 
 void Builder::stream(BufferId buffer, ValueId offset, ValueId value) {
@@ -199,7 +200,8 @@ void Builder::stream(BufferId buffer, ValueId offset, ValueId value) {
             .type = type(value),
             .buffer = buffer,
             .a = offset,
-            .b = value});
+            .b = value,
+            .bits = apart_});
 }
 
 void Builder::scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask) {
@@ -208,7 +210,8 @@ void Builder::scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId m
             .buffer = buffer,
             .a = offsets,
             .b = value,
-            .c = mask});
+            .c = mask,
+            .bits = apart_});
 }
 
 void Builder::alloc(BufferId buffer, ValueId elements) {

@@ -17,6 +17,9 @@ public:
     /// Whether the arithmetic of floats that follows is relaxed.
     void set_relaxed(bool is_relaxed) { is_relaxed_ = is_relaxed; }
 
+    /// The number of the stores that follow, or 0: see Inst.
+    void set_apart(std::uint32_t number) { apart_ = number; }
+
     Function take() { return std::move(function_); }
     Type type(ValueId id) const { return function_[id].type; }
 
@@ -92,6 +95,7 @@ private:
 
     Function function_;
     bool is_relaxed_ = false;
+    std::uint32_t apart_ = 0;
     std::vector<BlockId> open_;
     std::vector<ValueId> owners_;
 };

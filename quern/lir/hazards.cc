@@ -122,6 +122,7 @@ Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
     constexpr int kDepth = 8;
     if (is_array && is_row && i.type.lanes > 1 && is_multiple(i.a, kDepth)) return kOwn;
     if (is_load(i.op)) return kAny;
+    if (i.bits != 0) return kApart + Who(i.bits);
     return i.type.lanes == 1 ? kFirst : Who(id);
 }
 
@@ -203,7 +204,7 @@ bool Hazards::before_loop(ValueId loop) {
     for (auto& [buffer, uses] : inside.uses) {
         std::set<Who> writes;
         for (const Who who : uses.writes) {
-            const bool is_store = who < kEarlier;
+            const bool is_store = who < kApart;
             writes.insert(is_store && !writes_apart(ValueId(who), loop) ? kEarlier : who);
         }
         uses.writes = std::move(writes);

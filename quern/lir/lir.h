@@ -63,6 +63,7 @@ struct Type {
 ///   Load     a: offset of lane 0; lanes are neighbours. c: mask or none; where false, zero.
 ///   Gather   a: offset of each lane. c: mask
 ///   Store    a: offset, b: value, c: mask.  Scatter the same with an offset for each lane.
+///            bits: 0, or a number; stores of the same one write no element twice within a point.
 ///   Prefetch a: offset of an element that will be loaded; may lie outside of the buffer.
 ///   Alloc    a: number of elements. `buffer` begins here, with any content, for one pass over the
 ///            block.

@@ -74,6 +74,8 @@ private:
         if (inst.op == Op::Shuffle) {
             out_ += fmt::format(" [{}]", fmt::join(f_.patterns[inst.bits], " "));
         }
+        const bool is_store = inst.op == Op::Store || inst.op == Op::Scatter;
+        if (is_store && inst.bits != 0) out_ += fmt::format(" apart {}", inst.bits);
         if (inst.op == Op::For) out_ += fmt::format(" step {}", inst.bits);
         if (inst.body != kNoBlock) {
             out_ += " {\n";

@@ -47,8 +47,14 @@ ValueId Lowerer::mask_at(const Copy& copy, std::uint16_t lanes) const {
     return const_cast<lir::Builder&>(b_).splat(at(mask_, copy), lanes);
 }
 
+ValueId Lowerer::has_lane_at(const Copy& copy) {
+    const ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+    return !exists(mask) || mask == rest_ ? lir::kNone : b_.any(mask);
+}
+
 void Lowerer::assert_where_active(ValueId holds, const Copy& copy, lang::Span span) {
     ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
+    if (mask == rest_ && b_.type(holds).lanes == 1) mask = lir::kNone;
     const std::uint16_t lanes =
         std::max(b_.type(holds).lanes, exists(mask) ? b_.type(mask).lanes : std::uint16_t(1));
     if (exists(mask)) mask = b_.splat(mask, lanes);

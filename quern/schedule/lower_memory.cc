@@ -111,8 +111,7 @@ Bundle Lowerer::load(ExprId id) {
             value = b_.load(e.a, offset, active_lanes(), mask_at(copy, active_lanes()));
         } else {
             // One element for all lanes: read if any of them asks for it.
-            ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
-            if (exists(mask)) mask = b_.any(mask);
+            const ValueId mask = has_lane_at(copy);
             value = b_.load(e.a, offset, 1, mask);
         }
         result.copies.push_back(value);
@@ -234,6 +233,15 @@ bool Lowerer::is_streamed(const ir::Stmt& s) {
            });
 }
 
+/// The number by which its stores are known to be apart, or 0.
+std::uint32_t Lowerer::number_apart(const ir::Stmt& s) {
+    // The array of a point is that of the next one too.
+    const bool is_kept = s.buffer == k_.output() || shared_arrays_.count(s.buffer) != 0;
+    if (!are_apart_ || !is_kept) return 0;
+    const auto next = std::uint32_t(apart_.size() + 1);
+    return apart_.emplace(&s, next).first->second;
+}
+
 void Lowerer::store(const ir::Stmt& s) {
     const Bundle value = expr(s.value);
     const Place where = place(s.buffer, s.indices, s.span);
@@ -244,9 +252,7 @@ void Lowerer::store(const ir::Stmt& s) {
         const ValueId v = at(value, copy);
         if (where.kind == Place::Kind::Same) {
             // Lanes that store to one element are refused by legal(); one lane is all.
-            ValueId mask = has_mask_ ? at(mask_, copy) : lir::kNone;
-            if (exists(mask)) mask = b_.any(mask);
-            b_.store(s.buffer, offset, v, mask);
+            b_.store(s.buffer, offset, v, has_lane_at(copy));
             return;
         }
         const std::uint16_t lanes = active_lanes();

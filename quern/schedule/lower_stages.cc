@@ -36,15 +36,12 @@ void Lowerer::open(const std::string& name) {
     b_ = lir::Builder(name);
     b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);
     names_.clear();
+    rest_ = lir::kNone;
     memo_.clear();
     memo_.emplace_back();
-    std::set<ir::BufferId> shared;
-    for (const Stmt& s : k_.body) {
-        if (s.kind == StmtKind::Alloc) shared.insert(s.buffer);
-    }
     for (std::size_t i = 0; i < k_.buffers.size(); ++i) {
         const ir::Buffer& buffer = k_.buffers[i];
-        const bool is_global = i <= k_.output() || shared.count(ir::BufferId(i)) != 0;
+        const bool is_global = i <= k_.output() || shared_arrays_.count(ir::BufferId(i)) != 0;
         b_.buffer(buffer.name, buffer.dtype, is_global ? lir::Space::Global : lir::Space::Lane,
                   i >= k_.output());
     }
@@ -145,6 +142,7 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
     const Stmt& s = *nest[p];
     const Axis axis = axis_of(s);
     loops_.push_back({s.symbol, s.value, s.end, s.step});
+    const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     passes(axis, from[p], to[p], [&] {
         if (p + 1 < nest.size()) {
             grid_axis(nest, p + 1, from, to);
@@ -152,6 +150,7 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
             block(s.body);
         }
     });
+    are_apart_ = were_apart;
     loops_.pop_back();
 }
 
@@ -162,6 +161,7 @@ void Lowerer::run() {
     std::uint32_t number = 0;
     for (const Stmt& s : k_.body) {
         if (s.kind == StmtKind::Let || s.kind == StmtKind::Var) slots_[s.symbol] = number++;
+        if (s.kind == StmtKind::Alloc) shared_arrays_.insert(s.buffer);
     }
     const std::vector<Stmt> body = k_.body;
     std::vector<const Stmt*> serial;

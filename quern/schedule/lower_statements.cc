@@ -34,11 +34,13 @@ void Lowerer::block(const std::vector<Stmt>& statements) {
     for (std::size_t i = 0; i < statements.size(); ++i) {
         const bool is_pair = i + 1 < statements.size() && statements[i].kind == StmtKind::Store &&
                              statements[i + 1].kind == StmtKind::Store;
+        if (statements[i].kind == StmtKind::Store) b_.set_apart(number_apart(statements[i]));
         if (is_pair && store_pair(statements[i], statements[i + 1])) {
             ++i;
         } else {
             statement(statements[i]);
         }
+        b_.set_apart(0);
     }
 }
 
@@ -241,6 +243,7 @@ ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
 void Lowerer::loop(const Stmt& s) {
     const Axis axis = axis_of(s);
     loops_.push_back({s.symbol, s.value, s.end, s.step});
+    const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     const auto body = [&] { block(s.body); };
     const ValueId count = trips(s, axis);
     const bool is_tree =
@@ -252,6 +255,7 @@ void Lowerer::loop(const Stmt& s) {
     } else {
         passes(axis, b_.integer(0), count, body);
     }
+    are_apart_ = were_apart;
     loops_.pop_back();
 }
 
@@ -325,6 +329,7 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         const ValueId rest = b_.sub(to, trip);
         const ValueId in_range = b_.compare(Op::Less, b_.iota(std::uint16_t(axis.lanes)), rest);
         mask_ = masked(Bundle(in_range));
+        if (!had_mask) rest_ = in_range;
         has_mask_ = true;
         pass(axis, trip, 1, body);
         mask_ = mask;

@@ -140,6 +140,7 @@ private:
         Bundle offset;
     };
     bool is_streamed(const ir::Stmt& store);
+    std::uint32_t number_apart(const ir::Stmt& store);
     void prefetch(ir::BufferId buffer, const Ahead& ahead, const Bundle& offset);
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
@@ -166,6 +167,9 @@ private:
     Bundle masked(const Bundle& condition);
     ValueId mask_at(const Copy& copy, std::uint16_t lanes) const;
 
+    /// Whether the mask leaves a lane; none: it does.
+    ValueId has_lane_at(const Copy& copy);
+
     /// Fails where `holds` is false for a lane that the mask does not leave out.
     void assert_where_active(ValueId holds, const Copy& copy, lang::Span span);
     std::uint16_t active_lanes() const { return in_lanes_ ? std::uint16_t(lanes_) : 1; }
@@ -184,10 +188,18 @@ private:
 
     std::map<ExprId, Ahead> prefetched_;
 
+    /// Every loop that is open is parallel, so that each of its iterations stores to elements of
+    /// its own.
+    bool are_apart_ = true;
+
+    /// Of stores in such loops.
+    std::unordered_map<const ir::Stmt*, std::uint32_t> apart_;
+
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;
     std::map<ir::SymbolId, std::uint32_t> slots_;
     std::set<ir::SymbolId> shared_vars_;
+    std::set<ir::BufferId> shared_arrays_;
 
     /// Values of nodes that neither load nor read a var, for each open block; the second for lane
     /// 0.
@@ -201,6 +213,9 @@ private:
     ir::SymbolId lane_symbol_ = ir::kNone;
     bool has_mask_ = false;
     Bundle mask_;
+
+    /// That of the last pass of a loop, which has a first lane.
+    ValueId rest_ = lir::kNone;
 
     std::vector<ir::LoopRange> loops_;
     std::vector<ExprId> guards_;

@@ -79,6 +79,25 @@ TEST(Hazards, ALaneDoesNotMeetOthersForItsPlaceInRows) {
     EXPECT_EQ(meetings(array_uses("wa")), (Meetings{false, true})) << "the same memory, perhaps";
 }
 
+TEST(Hazards, LanesDoNotMeetForStoresThatAreApart) {
+    const auto meets = [](std::uint32_t first, std::uint32_t second, bool loads = false) -> bool {
+        Builder b("f");
+        const BufferId out = b.buffer("out", DType::Float32, Space::Global, true);
+        const ValueId vector = b.splat(b.constant(DType::Float32, 0), 16);
+        b.set_apart(first);
+        b.store(out, b.integer(3), vector);
+        b.set_apart(second);
+        if (loads) b.load(out, b.integer(3), 16);
+        if (!loads) b.store(out, b.integer(24), vector);
+        return meetings(b.take())[1];
+    };
+    EXPECT_FALSE(meets(1, 1));
+    EXPECT_TRUE(meets(1, 2)) << "the same element in another order, perhaps";
+    EXPECT_TRUE(meets(0, 0));
+    EXPECT_TRUE(meets(1, 0));
+    EXPECT_TRUE(meets(1, 1, true)) << "another lane's, perhaps";
+}
+
 TEST(Hazards, RowsOfAnOperandBeginAnywhere) {
     Builder b("f");
     const auto out = b.buffer("out", DType::Float32, Space::Global, true);
@@ -203,6 +222,11 @@ TEST(Hazards, AnElementThatOtherLanesWroteInAnEarlierIterationIsWrittenAfterThey
     };
     EXPECT_TRUE(meets_in_each_iteration(1, shifted));
     EXPECT_TRUE(meets_in_each_iteration(16, shifted));
+    const auto apart = [](Builder& b, auto out, auto vector, auto i) {
+        b.set_apart(1);
+        b.store(out, i, vector);
+    };
+    EXPECT_FALSE(meets_in_each_iteration(1, apart));
 }
 
 TEST(Hazards, AGroupHasOnePointOfTheGrid) {
