@@ -29,6 +29,10 @@ Loaded load() {
 
 std::string to_string(const Groups& groups) {
     if (!groups.are_lanes) return fmt::format("{} invocations, a point each", groups.invocations);
+    if (groups.points > 1) {
+        return fmt::format("{} invocations, {} lanes of each of {} points", groups.invocations,
+                           groups.invocations / groups.points, groups.points);
+    }
     const std::string together =
         groups.subgroup > 1 ? fmt::format(" in subgroups of {}", groups.subgroup) : std::string();
     return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}", groups.invocations,

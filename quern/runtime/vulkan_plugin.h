@@ -54,9 +54,10 @@ public:
 
 /// How a work-group runs a stage.
 struct Groups {
-    /// Invocations of one; each does a point, or they are the lanes of one.
+    /// Invocations of one; each does a point, or is a lane of one.
     std::uint32_t invocations = 0;
     bool are_lanes = false;
+    std::uint32_t points = 1;
 
     /// How many of them tell each other values without memory; 1: the code has no such place.
     std::uint32_t subgroup = 1;
@@ -68,8 +69,8 @@ struct Groups {
     bool operator==(const Groups&) const = default;
 };
 
-/// "64 invocations, a point each", "16 lanes in subgroups of 8, one point; 128 bytes shared, 2
-/// barriers".
+/// "64 invocations, a point each", "64 invocations, 16 lanes of each of 4 points", "16 lanes in
+/// subgroups of 8, one point; 128 bytes shared, 2 barriers".
 std::string to_string(const Groups& groups);
 
 struct Compiled {

@@ -120,8 +120,8 @@ public:
     std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics,
                                     vulkan::PointsAre points = vulkan::PointsAre::Chosen) const {
         Tensor result = output();
-        const bool has_run = frontend::run_on_vulkan(launch(numerics), device, result,
-                                                     !is_written_whole(), points);
+        const bool has_run =
+            frontend::run_on_vulkan(launch(numerics), device, result, !is_written_whole(), points);
         return has_run ? std::optional(result) : std::nullopt;
     }
 

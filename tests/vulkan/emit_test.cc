@@ -120,6 +120,27 @@ TEST(Spirv, LanesOfASubgroupNeitherMeetNorShareMemory) {
     EXPECT_EQ(count(kExchange, doubles, 16), 0) << "exchanges are of 32 bits";
 }
 
+/// LocalSize of the first stage's module.
+std::uint32_t invocations(const Case& c, std::uint32_t subgroup = 1) {
+    constexpr std::uint32_t kHeader = 5, kExecutionMode = 16, kLocalSize = 17;
+    const auto module = modules(c, subgroup)[0];
+    for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
+        if ((module[at] & 0xffff) == kExecutionMode && module[at + 2] == kLocalSize) {
+            return module[at + 3];
+        }
+    }
+    return 0;
+}
+
+TEST(Spirv, PointsWhoseLanesAreIndependentShareAGroup) {
+    EXPECT_EQ(invocations(Case(example_text("01"), {uniform({100}, 1)})), 64u);
+    EXPECT_EQ(invocations(Case(example_text("09"), {uniform({9, 20}, 1), uniform({20, 40}, 2)})),
+              64u);
+    const Case sums(example_text("07"), {uniform({3, 40}, 1)});
+    EXPECT_EQ(invocations(sums), 16u) << "lanes meet";
+    EXPECT_EQ(invocations(sums, 16), 16u) << "lanes exchange values";
+}
+
 TEST(Spirv, OneSubmissionDoesWholeGroupsOfPoints) {
     EXPECT_EQ(points_at_once(1000, 1, 64), 960u);
     EXPECT_EQ(points_at_once(1000, 0, 64), 960u);

@@ -64,13 +64,17 @@ TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {
     const auto code = find(vulkan::PointsAre::GroupsByMemory);
     // Sums of 16 lanes go through an array with two values of a lane, and each row begins anew.
     ASSERT_EQ(code->groups.size(), 1u);
-    EXPECT_EQ(code->groups[0], (vulkan::Groups{16, true, 1, 128, 2}));
+    EXPECT_EQ(code->groups[0], (vulkan::Groups{16, true, 1, 1, 128, 2}));
     EXPECT_EQ(to_string(code->groups[0]), "16 lanes, one point; 128 bytes shared, 2 barriers");
     const vulkan::Groups together = find(vulkan::PointsAre::Groups)->groups.at(0);
     EXPECT_GT(together.subgroup, 1u) << "both drivers of CI exchange values";
     EXPECT_NE(to_string(together).find(" in subgroups of "), std::string::npos);
-    EXPECT_EQ(to_string(vulkan::Groups{16, true, 16, 0, 0}),
+    EXPECT_EQ(to_string(vulkan::Groups{16, true, 1, 16, 0, 0}),
               "16 lanes in subgroups of 16, one point; 0 bytes shared, 0 barriers");
+    const cpu_test::Case each(example_text("01"), {uniform({40}, 1)});
+    const auto of_each = kernels.find(device(), each.kernel(), each.facts(), Numerics::Strict,
+                                      vulkan::PointsAre::Groups);
+    EXPECT_EQ(to_string(of_each->groups.at(0)), "64 invocations, 16 lanes of each of 4 points");
 }
 
 }  // namespace

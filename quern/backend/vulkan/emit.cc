@@ -55,11 +55,10 @@ public:
         m_.statement(Op::OpReturn, {});
         m_.end();
         std::vector<Id> interface { push_, invocation_ };
-        if (is_group()) interface.push_back(group_);
+        if (has_lanes()) interface.push_back(group_);
         interface.insert(interface.end(), arrays_.begin(), arrays_.end());
         m_.entry_point(function, "main", interface);
-        m_.execution_mode(function, spv::ExecutionMode::LocalSize,
-                          {is_group() ? f_.lanes : kGroup, 1, 1});
+        m_.execution_mode(function, spv::ExecutionMode::LocalSize, {points_ * f_.lanes, 1, 1});
         ask(function);
         return m_.words();
     }
@@ -79,9 +78,9 @@ private:
             m_.decorate(id, spv::Decoration::BuiltIn, {std::uint32_t(builtin)});
             return id;
         };
-        invocation_ =
-            number(is_group() ? spv::BuiltIn::LocalInvocationId : spv::BuiltIn::GlobalInvocationId);
-        if (is_group()) group_ = number(spv::BuiltIn::WorkgroupId);
+        invocation_ = number(has_lanes() ? spv::BuiltIn::LocalInvocationId
+                                         : spv::BuiltIn::GlobalInvocationId);
+        if (has_lanes()) group_ = number(spv::BuiltIn::WorkgroupId);
         for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
             const lir::Buffer& b = f_.buffers[i];
             if (b.elements == 0) continue;
@@ -90,8 +89,8 @@ private:
         }
     }
 
-    /// Whether a work-group does a point, and an invocation a lane.
-    bool is_group() const { return f_.lanes > 1; }
+    /// Whether an invocation is a lane of a point; else it does one.
+    bool has_lanes() const { return f_.lanes > 1; }
 
     /// Arithmetic as the language has it, where the device says that it can.
     void ask(Id function) {
@@ -130,8 +129,11 @@ private:
             const Id all = m_.op(Op::OpLoad, three, {builtin});
             return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {all, 0});
         };
-        if (is_group()) lane_ = first(invocation_);
-        const Id number = first(is_group() ? group_ : invocation_);
+        Id number = first(has_lanes() ? group_ : invocation_);
+        if (has_lanes()) {
+            lane_ = first(invocation_);
+            if (points_ > 1) number = take_apart(number);
+        }
         point_ = memory_.moved(pushed(offsetof(Push, begin)), number);
         when(
             memory_.is_at_least(point_, pushed(offsetof(Push, end))),
@@ -145,6 +147,16 @@ private:
         }
         used_ = m_.variable(memory_.word_type());
         m_.statement(Op::OpStore, {used_, own_scratch(number)});
+    }
+
+    /// The point that this invocation's lane is of, where a group does several.
+    Id take_apart(Id group) {
+        const auto u32 = [&](Op op, Id a, std::uint32_t b) {
+            return code_.binary(op, DType::UInt32, a, code_.u32(b));
+        };
+        const Id point = u32(Op::OpUDiv, lane_, f_.lanes);
+        lane_ = u32(Op::OpUMod, lane_, f_.lanes);
+        return code_.binary(Op::OpIAdd, DType::UInt32, u32(Op::OpIMul, group, points_), point);
     }
 
     Id own_scratch(Id number) {
@@ -174,7 +186,7 @@ private:
                 if (i.op == lir::Op::Constant) {
                     return hidden(i.type.dtype, code_.constant(i.type.dtype, i.bits));
                 }
-                if (!is_group()) return code_.constant(i.type.dtype, 0);
+                if (!has_lanes()) return code_.constant(i.type.dtype, 0);
                 return code_.resized(DType::UInt32, i.type.dtype, lane_);
             case OpClass::Unary:
                 return unary(i);
@@ -546,6 +558,9 @@ private:
     }
 
     const lir::Function& f_;
+
+    /// Of a group.
+    std::uint32_t points_ = points_of_group(f_);
     FloatControls controls_;
     Integers integers_;
     Module m_;
@@ -571,7 +586,10 @@ private:
 }  // namespace
 
 std::uint32_t points_of_group(const lir::Function& function) {
-    return function.lanes > 1 ? 1 : kGroup;
+    const bool is_alone = std::ranges::any_of(function.insts, [](const Inst& i) {
+        return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane;
+    });
+    return is_alone ? 1 : std::max(kGroup / function.lanes, 1u);
 }
 
 std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::uint64_t group) {
@@ -579,8 +597,9 @@ std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::u
 }
 
 Groups groups_of(const lir::Function& function) {
-    Groups groups{.invocations = function.lanes > 1 ? function.lanes : kGroup,
-                  .are_lanes = function.lanes > 1};
+    const std::uint32_t points = points_of_group(function);
+    Groups groups{
+        .invocations = points * function.lanes, .are_lanes = function.lanes > 1, .points = points};
     const bool exchanges = std::ranges::any_of(
         function.insts, [](const Inst& i) { return i.op == lir::Op::FromLane; });
     if (exchanges) groups.subgroup = function.subgroup;

@@ -31,15 +31,14 @@ struct Integers {
 
 inline constexpr std::uint64_t kMostIterations = 65535;
 
-/// Invocations of a work-group of which each does a point.
+/// Invocations of a work-group that does several points.
 inline constexpr std::uint32_t kGroup = 64;
 
 /// Where an invocation that ends early says why, in bytes: an assertion does not hold; the driver
 /// left a loop before its end.
 inline constexpr std::uint32_t kAssertionFailed = 0, kLoopCut = 4;
 
-/// What a dispatch pushes. Invocation or work-group number i does point `begin` + i, if that is
-/// below `end`.
+/// What a dispatch pushes. Of its points number i is `begin` + i, if that is below `end`.
 struct Push {
     /// Of the value of each parameter as 64 bits.
     std::uint64_t words = 0;
@@ -60,7 +59,8 @@ struct Push {
     std::uint64_t zero = 0;
 };
 
-/// How many points a work-group does: one, where its invocations are lanes.
+/// How many points a work-group does: one, where its invocations are lanes that wait for each other
+/// or exchange values; else as many as have kGroup invocations.
 std::uint32_t points_of_group(const lir::Function& function);
 
 /// How many points of so many instructions are at most so much work together: whole groups of them,
@@ -70,9 +70,9 @@ std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::u
 Groups groups_of(const lir::Function& function);
 
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
-/// If it has several lanes a work-group does a point, else an invocation. Integers of 8 and 16 bits
-/// that the device lacks are kept in 32 bits; the function has none of 64 if the device has none
-/// (lir/without_int64.h), and buffers are below 2^31 bytes. Needs Vulkan 1.2 with
+/// If it has several lanes an invocation is one of them, else it does a point. Integers of 8 and 16
+/// bits that the device lacks are kept in 32 bits; the function has none of 64 if the device has
+/// none (lir/without_int64.h), and buffers are below 2^31 bytes. Needs Vulkan 1.2 with
 /// bufferDeviceAddress and vulkanMemoryModel, and whatever else its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
                                 const Integers& integers);
