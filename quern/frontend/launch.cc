@@ -463,6 +463,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
                                  : Tensor(bound_launch.shape, bound_launch.dtype, device);
         if (vulkan_runs(source, bound_launch, device, result, !is_whole)) return result;
     }
+    if (device.id() == "interpreter") warn_if_chosen_for_want_of_compiler();
     // The interpreter runs what was asked of it, and says where and why compiled code failed.
     Tensor result(bound_launch.shape, bound_launch.dtype, device);
     interpret(source, bound_launch, result, options.progress);

@@ -3,10 +3,12 @@
 #include <atomic>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <system_error>
 
+#include "quern/error.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/kernel_bundle.h"
@@ -68,8 +70,8 @@ std::string why_no_vulkan(std::size_t number) {
     message += origin;
     if (id == kCpu || is_logical_cpu(id)) {
         message +=
-            ": the compiler plug-in that it needs is neither beside the library nor where "
-            "QUERN_PLUGINS says";
+            ": the compiler plug-in that it needs is neither beside the program or its "
+            "library, nor where the system looks for libraries, nor where QUERN_PLUGINS says";
     } else if (id.starts_with("cpu:")) {
         message +=
             ": logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);
@@ -89,8 +91,17 @@ bool has_cpu() {
     return cpu::has(cpu::kSimdLevels[0]) && (!cpu::plugin_path().empty() || has_loaded_kernels());
 }
 
+/// Whether "auto" became the interpreter, and somebody was told.
+enum class Want : std::uint8_t { None, Untold, Told };
+std::atomic<Want> want_of_compiler{Want::None};
+
 std::string resolve(std::string_view id, std::string_view origin = {}) {
-    if (id == "auto") return std::string(has_cpu() ? kCpu : kInterpreter);
+    if (id == "auto") {
+        if (has_cpu()) return std::string(kCpu);
+        Want none = Want::None;
+        want_of_compiler.compare_exchange_strong(none, Want::Untold);
+        return std::string(kInterpreter);
+    }
     if (!has_device(id)) no_such_device(id, origin);
     return std::string(id);
 }
@@ -107,6 +118,21 @@ std::string resolve_default() {
 }
 
 }  // namespace
+
+void warn_if_chosen_for_want_of_compiler() {
+#if QUERN_EXCEPTIONS
+    // A build without exceptions has no compiler.
+    Want untold = Want::Untold;
+    if (!want_of_compiler.compare_exchange_strong(untold, Want::Told)) return;
+    Diagnostic diagnostic;
+    diagnostic.severity = Severity::Warning;
+    diagnostic.message = std::string("[device] kernels run on the interpreter: expected ") +
+                         cpu::kPluginName +
+                         " beside the program or its library, where the system looks for the "
+                         "program's libraries, or where QUERN_PLUGINS says, got none";
+    warn(diagnostic);
+#endif
+}
 
 // Without a list of all devices, which would allocate: every tensor asks.
 bool has_device(std::string_view id) noexcept {
@@ -174,6 +200,8 @@ void synchronize(const Device& device) {
 
 void set_default_device(std::string_view id) {
     std::string resolved = resolve(id);
+    // What came before was for nobody's kernels yet.
+    if (id != "auto") want_of_compiler.store(Want::None);
     Default& state = default_device();
     const Lock lock(state.mutex);
     state.id = std::move(resolved);

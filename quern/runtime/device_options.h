@@ -18,4 +18,7 @@ bool share_memory(std::string_view a, std::string_view b) noexcept;
 /// The number of a device "vulkan:N"; none if the id is another's.
 std::optional<std::size_t> vulkan_number(std::string_view id) noexcept;
 
+/// Warns once if some device was chosen and the interpreter it became, for want of a compiler.
+void warn_if_chosen_for_want_of_compiler();
+
 }  // namespace quern

@@ -71,6 +71,24 @@ TEST_F(Cache, RunsWhatAnEarlierProcessCompiledWithoutTheCompiler) {
     EXPECT_NE(third.err.find("E0601"), std::string::npos) << third.err;
 }
 
+TEST_F(Cache, SaysOnceThatThereIsNoCompilerAndTheInterpreterRunsKernels) {
+    const std::string said = "kernels run on the interpreter: expected libquern_cpu.so";
+    const auto times = [&](const std::string& device) {
+        std::vector<std::string> words = {"run", script_, "--in", "x=" + operand_};
+        if (!device.empty()) words.insert(words.end(), {"--device", device});
+        const Outcome outcome = cli::run(words);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        const std::size_t first = outcome.err.find(said);
+        return first == std::string::npos                               ? 0
+               : outcome.err.find(said, first + 1) == std::string::npos ? 1
+                                                                        : 2;
+    };
+    EXPECT_EQ(times(""), 0);
+    setenv("QUERN_PLUGINS", plugins_.c_str(), 1);
+    EXPECT_EQ(times(""), 1) << "of two kernels";
+    EXPECT_EQ(times("interpreter"), 0) << "it was asked for";
+}
+
 TEST_F(Cache, SaysOnceThatAnEntryIsDamaged) {
     const Outcome first = run();
     ASSERT_EQ(first.status, 0) << first.err;

@@ -63,7 +63,7 @@ build_and_run() { # BUILD CMAKE_OPTION...
     rm -rf "$build" &&
         cmake -S "$consumer" -B "$build" "${library_options[@]}" "$@" &&
         cmake --build "$build" &&
-        "$build/hello"
+        "$build/hello" "$device"
 }
 
 by_find_package() { # LINKAGE COMPILER
@@ -88,7 +88,11 @@ by_pkg_config() { # LINKAGE COMPILER
         read -ra flags < <(PKG_CONFIG_PATH=$library_folder/pkgconfig \
             pkg-config "${static[@]}" --cflags --libs quern) &&
         "$2" "$consumer/hello.cc" -o "$work/pkg_config-$1-$2" "${flags[@]}" &&
-        LD_LIBRARY_PATH=$library_folder "$work/pkg_config-$1-$2"
+        if [ "$1" = static ]; then
+            "$work/pkg_config-$1-$2" "$device"
+        else
+            LD_LIBRARY_PATH=$library_folder "$work/pkg_config-$1-$2" "$device"
+        fi
 }
 
 # Each installed header compiles by itself, with nothing of the source tree in sight.
@@ -111,6 +115,10 @@ for linkage in static shared; do
 done
 # Without a package the other rows would only repeat why.
 if [ "$failures" -eq 0 ]; then
+    # What kernels of the consumer run on: the compiler is found where the package was moved to.
+    device=interpreter
+    [ -z "$(find "$work/prefix-static" -name libquern_cpu.so)" ] || device=cpu
+    unset QUERN_DEVICE QUERN_PLUGINS
     for linkage in static shared; do
         row "command quern, $linkage" command_runs $linkage
         for compiler in c++ "$clang"; do
