@@ -49,7 +49,6 @@ public:
 
     /// Throws the error if there is one. Only once it has happened.
     void rethrow() const;
-    bool has_failed() const noexcept;
 
 private:
     struct State;
@@ -209,9 +208,8 @@ Future<std::vector<T>> when_all(std::vector<Future<T>> futures) {
     });
 }
 
-/// The first result that is there, and the number of its future; the others go on. Futures that
-/// fail are passed over; if all do, its error is the first in their order. Throws ValueError
-/// (E0631) if there are no futures.
+/// The result of the first future that is done, and its number, the lowest where several are; its
+/// error if it failed. The others go on. Throws ValueError (E0631) if there are no futures.
 template <class T>
 Future<std::pair<T, std::size_t>> when_any(std::vector<Future<T>> futures) {
     if (futures.empty()) detail::refuse_no_futures("when_any");
@@ -220,7 +218,6 @@ Future<std::pair<T, std::size_t>> when_any(std::vector<Future<T>> futures) {
     struct Race {
         std::vector<Future<T>> futures;
         std::atomic<bool> is_won{false};
-        std::atomic<std::size_t> failures{0};
         std::size_t taken = 0;
     };
     auto state = std::make_shared<detail::FutureState<Result>>();
@@ -231,13 +228,8 @@ Future<std::pair<T, std::size_t>> when_any(std::vector<Future<T>> futures) {
         state);
     for (std::size_t i = 0; i < race->futures.size(); ++i) {
         race->futures[i].state().then([task, race, i] {
-            if (race->futures[i].state().has_failed()) {
-                if (race->failures.fetch_add(1) + 1 != race->futures.size()) return;
-            } else if (race->is_won.exchange(true)) {
-                return;
-            } else {
-                race->taken = i;
-            }
+            if (race->is_won.exchange(true)) return;
+            race->taken = i;
             detail::run_later(task);
         });
     }

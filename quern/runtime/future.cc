@@ -327,6 +327,4 @@ void Completion::rethrow() const {
 #endif
 }
 
-bool Completion::has_failed() const noexcept { return state_->error != nullptr; }
-
 }  // namespace quern::detail
