@@ -37,7 +37,7 @@ public:
     /// How code is made.
     struct Options {
         /// For which processors, as QUERN_CPU names them; any, also those of other machines. None:
-        /// all of this architecture.
+        /// all of this architecture but "scalar", which is for comparison.
         std::vector<std::string> instructions;
 
         /// Called with the part of the work that is done.
