@@ -19,9 +19,6 @@
 namespace quern::frontend {
 namespace {
 
-/// The interpreter takes some tens of milliseconds for so much.
-constexpr double kSmall = 1 << 20;
-
 /// Where the bounds of loops are data, work is counted too low; this is how much too low it may be.
 constexpr double kMostMore = 16;
 
@@ -36,6 +33,8 @@ double work_that_is_checked() {
 #ifdef NDEBUG
         return -1.0;
 #else
+        // The interpreter takes some tens of milliseconds for so much.
+        constexpr double kSmall = 1 << 20;
         return word == "none" ? -1.0 : kSmall;
 #endif
     }();
