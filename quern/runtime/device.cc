@@ -1,5 +1,7 @@
 #include "quern/device.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <charconv>
 #include <cstddef>
@@ -126,10 +128,10 @@ void warn_if_chosen_for_want_of_compiler() {
     if (!want_of_compiler.compare_exchange_strong(untold, Want::Told)) return;
     Diagnostic diagnostic;
     diagnostic.severity = Severity::Warning;
-    diagnostic.message = std::string("[device] kernels run on the interpreter: expected ") +
-                         cpu::kPluginName +
-                         " beside the program or its library, where the system looks for the "
-                         "program's libraries, or where QUERN_PLUGINS says, got none";
+    diagnostic.message = fmt::format(
+        "[device] kernels run on the interpreter: expected {} beside the program or its library, "
+        "where the system looks for the program's libraries, or where QUERN_PLUGINS says, got none",
+        cpu::kPluginName);
     warn(diagnostic);
 #endif
 }

@@ -293,10 +293,10 @@ const char* const kShifted =
 const char* const kScattered =
     "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  out[b, 149] = 1.0\n"
     "  for i in 0..5:\n    for j in 0..64: out[b, 2 * j + i] = x[b, 2 * j + i] * 2.0\n}";
-// Lanes store pairs of neighbours, and then each one of its own.
+// Lanes store pairs of neighbours, and then some one of their own.
 const char* const kStoredTwice =
     "compute(x) {\n@kernel custom\nfor i in 0..n:\n  out[2 * i] = x[i]\n"
-    "  out[2 * i + 1] = -x[i]\n  out[2 * i] = x[i] * 3.0\n}";
+    "  out[2 * i + 1] = -x[i]\n  if x[i] > 0.0: out[2 * i] = x[i] * 3.0\n}";
 const char* const kShiftedTile =
     "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[80]: float32\n"
     "  for i in 0..80: t[i] = 0.0\n  barrier()\n"
