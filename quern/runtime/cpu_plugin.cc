@@ -25,7 +25,7 @@ bool has(Simd simd) {
     switch (simd) {
         case Simd::Scalar:
         case Simd::Sse41:
-            return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+            return __builtin_cpu_supports("sse4.1");
         case Simd::Avx2:
             return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                    __builtin_cpu_supports("bmi2");

@@ -15,7 +15,7 @@
 
 namespace quern::cpu {
 
-/// The instructions that code may use. Those of x86-64 need SSE4.2; `Scalar` does one element at a
+/// The instructions that code may use. Those of x86-64 need SSE4.1; `Scalar` does one element at a
 /// time. `Neon` is that of every aarch64.
 enum class Simd : std::uint8_t { Scalar, Sse41, Avx2, Avx512, Neon };
 

@@ -30,11 +30,14 @@ constexpr const char* kPasses =
     "function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(licm),"
     "instcombine<no-verify-fixpoint>,early-cse)";
 
+/// The first processor with SSE4.1, which `floor` and its like need, and without SSE4.2.
+constexpr const char* kLeast = "penryn";
+
 const char* processor(Simd simd) {
     switch (simd) {
         case Simd::Scalar:
         case Simd::Sse41:
-            return "x86-64-v2";
+            return kLeast;
         case Simd::Avx2:
             return "x86-64-v3";
         case Simd::Avx512:
@@ -42,7 +45,7 @@ const char* processor(Simd simd) {
         case Simd::Neon:
             return "generic";
     }
-    return "x86-64-v2";
+    return kLeast;
 }
 
 struct Session {
