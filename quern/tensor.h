@@ -54,7 +54,7 @@ public:
     /// The same in pinned memory, which the system neither moves nor writes to a disk, so that a
     /// device may copy from it on its own: for what goes to devices again and again. Taking it is
     /// slow, and the system may allow little of it. Throws DeviceError with E0612 if `device` has
-    /// memory of its own, OutOfMemory that names the process's limit.
+    /// memory of its own, OutOfMemory that names the process's limit and what it has left.
     static Tensor pinned(Shape shape, DType dtype = DType::Float32,
                          const Device& device = Device());
     bool is_pinned() const noexcept;

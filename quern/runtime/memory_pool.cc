@@ -42,16 +42,8 @@ MemoryPool::MemoryPool(const Device& device, std::size_t bytes) {
         const std::size_t size = bytes > SIZE_MAX / 4 ? bytes : (bytes + kUnit - 1) / kUnit * kUnit;
         auto state = std::make_shared<State>(device, size);
         // One block of all, which later ones are cut from.
-        Pool::Block* all = state->pool.allocate(size);
-        if (!all) {
-            // What tensors' pool keeps for later may be enough.
-            host_pool().trim();
-            all = state->pool.allocate(size);
-        }
-        if (!all) {
-            const Pool::Counters kept = host_pool().counters();
-            raise_out_of_memory("memory_pool", bytes, Room{kept.held - kept.live, kept.largest});
-        }
+        Pool::Block* const all = take_or_trim([&] { return state->pool.allocate(size); });
+        if (!all) raise_out_of_memory("memory_pool", bytes, host_room());
         state->pool.free(all);
         return state;
     });

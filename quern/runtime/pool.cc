@@ -243,4 +243,9 @@ Pool::Counters Pool::counters() const {
     return result;
 }
 
+Room host_room() {
+    const Pool::Counters pool = host_pool().counters();
+    return {pool.held - pool.live, pool.largest};
+}
+
 }  // namespace quern

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "quern/support/memory.h"
 #include "quern/support/threads.h"
 
 namespace quern {
@@ -137,5 +138,18 @@ private:
 
 /// The pool of the process, of host_heap(). Lives until the process ends.
 Pool& host_pool();
+
+/// What `take` gives; where that is nothing, what it gives once host_pool() has given back what it
+/// keeps for later.
+template <class Take>
+auto take_or_trim(Take&& take) {
+    auto taken = take();
+    if (taken) return taken;
+    host_pool().trim();
+    return take();
+}
+
+/// What host_pool() has free.
+Room host_room();
 
 }  // namespace quern

@@ -24,12 +24,9 @@ bool is_there(std::size_t bytes) {
 
 WorkRoom::WorkRoom(std::string_view op, std::size_t bytes) : bytes_(bytes) {
     const std::size_t all = asked.fetch_add(bytes) + bytes;
-    if (is_there(all)) return;
-    host_pool().trim();
-    if (is_there(all)) return;
+    if (take_or_trim([&] { return is_there(all); })) return;
     asked.fetch_sub(bytes);
-    const Pool::Counters pool = host_pool().counters();
-    raise_out_of_memory(op, bytes, Room{pool.held - pool.live, pool.largest});
+    raise_out_of_memory(op, bytes, host_room());
 }
 
 WorkRoom::~WorkRoom() { asked.fetch_sub(bytes_); }

@@ -51,9 +51,17 @@ bool fills_with_nan() {
     return value;
 }
 
-[[noreturn]] void raise_no_room(std::size_t bytes) {
-    const Pool::Counters pool = host_pool().counters();
-    raise_out_of_memory("tensor", bytes, Room{pool.held - pool.live, pool.largest});
+[[noreturn]] void raise_no_pinned(std::size_t bytes) {
+    const auto limit = pinned_limit();
+    if (!limit) raise_out_of_memory("pinned", bytes, host_room());
+    const std::uint64_t held = pinned_bytes();
+    const std::string free = std::to_string(*limit - std::min(held, *limit));
+    raise(OutOfMemory("[pinned] expected room for " + std::to_string(bytes) +
+                      " bytes that stay where they are, got none from the system; the process may "
+                      "hold " +
+                      std::to_string(*limit) + " (RLIMIT_MEMLOCK) and holds " +
+                      std::to_string(held) + "; " + free + " bytes are free, " + free +
+                      " in one block"));
 }
 
 }  // namespace
@@ -65,17 +73,10 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
     void* owned = nullptr;
     if (static_cast<std::uint64_t>(bytes) < kAddressable && bytes <= SIZE_MAX - kAlignment) {
         const std::size_t padded = bytes + kAlignment;
-        const auto take = [&] {
-            return fill == Fill::Zero ? std::calloc(padded, 1) : std::malloc(padded);
-        };
-        owned = take();
-        if (owned == nullptr) {
-            // What the pool keeps for later may be what is missing.
-            host_pool().trim();
-            owned = take();
-        }
+        owned = take_or_trim(
+            [&] { return fill == Fill::Zero ? std::calloc(padded, 1) : std::malloc(padded); });
     }
-    if (owned == nullptr) raise_no_room(bytes);
+    if (owned == nullptr) raise_out_of_memory("tensor", bytes, host_room());
     std::unique_ptr<void, void (*)(void*)> block(owned, std::free);
     std::size_t space = bytes + kAlignment;
     void* data = owned;
@@ -90,7 +91,7 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     const auto give_back = [](Pool::Block* block) { host_pool().free(block); };
     std::unique_ptr<Pool::Block, decltype(give_back)> block(
         bytes < kAddressable ? host_pool().allocate(bytes) : nullptr, give_back);
-    if (!block) raise_no_room(bytes);
+    if (!block) raise_out_of_memory("tensor", bytes, host_room());
     std::shared_ptr<Storage> storage(new Storage(block->data()));
     permit(block->data(), bytes);
     if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);
@@ -106,16 +107,8 @@ std::shared_ptr<Storage> Storage::allocate_pinned(std::size_t bytes, Fill fill) 
     storage->on_release([s = storage.get(), taken] {
         if (s->data_) give_back_pinned(s->data_, taken);
     });
-    if (taken < kAddressable) storage->data_ = take_pinned(taken);
-    if (!storage->data_) {
-        std::string message = "[pinned] expected room for " + std::to_string(bytes) +
-                              " bytes that stay where they are, got none from the system";
-        if (const auto limit = pinned_limit()) {
-            message += "; the process may hold " + std::to_string(*limit) +
-                       " (RLIMIT_MEMLOCK) and holds " + std::to_string(pinned_bytes());
-        }
-        raise(OutOfMemory(message));
-    }
+    if (taken < kAddressable) storage->data_ = take_or_trim([&] { return take_pinned(taken); });
+    if (!storage->data_) raise_no_pinned(bytes);
     storage->is_pinned_ = true;
     if (fill == Fill::None) mark_unset(storage->data_, bytes);
     return storage;

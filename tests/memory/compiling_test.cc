@@ -3,11 +3,8 @@
 #include <gtest/gtest.h>
 
 #ifdef __linux__
-#include <sys/resource.h>
-
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +12,7 @@
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/runtime/cpu_plugin.h"
+#include "tests/address_space.h"
 #include "tests/sanitized.h"
 #include "tests/tensor_test.h"
 
@@ -27,24 +25,13 @@ std::string kernel_number(int k) {
            std::to_string(k) + ".0) * pow(x[i, j], 1.5) + tanh(x[i, j])\n        out[i] = s\n}";
 }
 
-/// Leaves the process so many bytes of addresses more than it has.
-void leave(std::size_t bytes) {
-    std::ifstream of_process("/proc/self/statm");
-    std::size_t pages = 0;
-    of_process >> pages;
-    rlimit limit;
-    ::getrlimit(RLIMIT_AS, &limit);
-    limit.rlim_cur = pages * 4096 + bytes;
-    ::setrlimit(RLIMIT_AS, &limit);
-}
-
 /// How many of some kernels compile, and how many are refused with numbers; ends the process with 0
 /// if nothing else happens to any.
 void compile_some(std::size_t left, int threads, bool is_loaded = true) {
     const Tensor x({64, 64});
     const Device cpu("cpu");
     if (is_loaded) Kernel(kernel_number(99)).on(cpu)(x);
-    leave(left);
+    leave_addresses(left);
     std::atomic<int> right = 0, refused = 0;
     const auto work = [&](int first) {
         for (int k = first; k < first + 6; ++k) {
@@ -62,7 +49,7 @@ void compile_some(std::size_t left, int threads, bool is_loaded = true) {
     for (int t = 1; t < threads; ++t) all.emplace_back(work, 10 * t);
     work(0);
     for (std::thread& thread : all) thread.join();
-    leave(std::size_t{1} << 30);
+    leave_addresses(std::size_t{1} << 30);
     Kernel(kernel_number(77)).on(cpu)(x);
     std::_Exit(right + refused == 6 * threads ? 0 : 1);
 }

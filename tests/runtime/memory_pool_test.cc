@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <thread>
@@ -11,6 +12,9 @@
 #include "quern/async.h"
 #include "quern/error.h"
 #include "quern/kernel.h"
+#include "quern/memory.h"
+#include "tests/address_space.h"
+#include "tests/sanitized.h"
 
 namespace quern {
 namespace {
@@ -178,6 +182,28 @@ TEST(MemoryPools, LiveAsLongAsTheirTensors) {
     for (int i = 0; i < 4; ++i) x.data<float>()[i] = float(i);
     EXPECT_EQ(x.values(), (std::vector<double>{0, 1, 2, 3}));
 }
+
+#ifdef __linux__
+/// 0 if what tensors' pool keeps for later makes room for a pool where the system has none, and a
+/// larger one is told what there is.
+int ask_beyond_the_system() {
+    static_cast<void>(Tensor({64 << 20}, DType::Int8, Device("interpreter")));
+    if (memory_counters().held < 64 * kMiB) return 1;
+    leave_addresses(32 * kMiB);
+    const std::string message =
+        message_of([] { MemoryPool(Device("interpreter"), std::size_t{1} << 40); });
+    if (!says(message, "[memory_pool] expected room for 1099511627776 bytes")) return 2;
+    if (!says(message, " bytes are free, ") || !says(message, " in one block")) return 3;
+    static_cast<void>(Tensor({64 << 20}, DType::Int8, Device("interpreter")));
+    return message_of([] { MemoryPool(Device("interpreter"), 64 * kMiB); }) == "no error" ? 0 : 4;
+}
+
+TEST(MemoryPools, TakeWhatTensorsKeepForLaterWhereTheSystemHasNoMore) {
+    if (kSanitized) GTEST_SKIP() << "a sanitizer has no limit of addresses";
+    // In a process of its own: there is no way back to more.
+    EXPECT_EXIT(std::_Exit(ask_beyond_the_system()), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(MemoryPools, ServeManyThreads) {
     MemoryPool pool(Device("interpreter"), 16 * kMiB);

@@ -15,6 +15,7 @@
 #include "quern/kernel.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/pinned.h"
+#include "tests/address_space.h"
 #include "tests/sanitized.h"
 #include "tests/tensor_test.h"
 
@@ -84,6 +85,20 @@ TEST(PinnedMemory, IsLockedForTheSystem) {
     EXPECT_EQ(locked_kib(y.data()), 0);
 }
 
+/// 0 if memory that tensors' pool keeps for later is given back where pinned memory needs it.
+int pin_what_is_kept() {
+    static_cast<void>(Tensor({4 << 20}, DType::Int8, Device("interpreter")));
+    if (memory_counters().held < 4 << 20) return 1;
+    leave_addresses(2 << 20);
+    return Tensor::pinned({4 << 20}, DType::Int8, Device("interpreter")).is_pinned() ? 0 : 2;
+}
+
+TEST(PinnedMemory, TakesWhatTensorsKeepForLaterWhereTheSystemHasNoMore) {
+    if (kSanitized) GTEST_SKIP() << "a sanitizer has no limit of addresses";
+    if (pinned_limit().value_or(4 << 20) < 4 << 20) GTEST_SKIP() << "4 MiB are not allowed";
+    EXPECT_EXIT(std::_Exit(pin_what_is_kept()), ::testing::ExitedWithCode(0), "");
+}
+
 /// 0 if the process may hold 1 MiB and is told so when it asks for 4.
 int ask_for_too_much() {
     const rlimit limit{1 << 20, 1 << 20};
@@ -96,7 +111,8 @@ int ask_for_too_much() {
     } catch (const OutOfMemory& error) {
         const std::string expected =
             "[pinned] expected room for 4194304 bytes that stay where they are, got none from the "
-            "system; the process may hold 1048576 (RLIMIT_MEMLOCK) and holds 262144";
+            "system; the process may hold 1048576 (RLIMIT_MEMLOCK) and holds 262144; 786432 bytes "
+            "are free, 786432 in one block";
         return error.what() == expected ? 0 : 1;
     }
     return 3;
