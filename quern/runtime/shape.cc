@@ -24,11 +24,13 @@ std::int64_t element_count(const Shape& shape) {
     std::int64_t product = 1;
     bool is_empty = false;
     for (const std::int64_t extent : shape) {
-        if (extent < 0) raise(ShapeError("[shape] expected extents >= 0, got " + to_string(shape)));
+        if (extent < 0)
+            raise(ShapeError("[shape] E0617: expected extents >= 0, got " + to_string(shape)));
         if (extent == 0) {
             is_empty = true;
         } else if (product > kMaxElements / extent) {
-            raise(ShapeError("[shape] expected at most 2^59 elements, got " + to_string(shape)));
+            raise(ShapeError("[shape] E0618: expected at most 2^59 elements, got " +
+                             to_string(shape)));
         } else {
             product *= extent;
         }

@@ -42,10 +42,12 @@ TEST(Shapes, ArePrintedInBrackets) {
 
 TEST(Shapes, RefuseNegativeExtentsAndOverflow) {
     constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-    EXPECT_THROWS(ShapeError, "[shape] expected extents >= 0, got [2, -3]", element_count({2, -3}));
+    EXPECT_THROWS(ShapeError, "[shape] E0617: expected extents >= 0, got [2, -3]",
+                  element_count({2, -3}));
     EXPECT_THROWS(ShapeError, "expected extents >= 0", element_count({0, -1}));
     EXPECT_THROWS(ShapeError, "expected extents >= 0", element_count({-kHuge - 1}));
-    EXPECT_THROWS(ShapeError, "[shape] expected at most 2^59 elements, got [576460752303423489]",
+    EXPECT_THROWS(ShapeError,
+                  "[shape] E0618: expected at most 2^59 elements, got [576460752303423489]",
                   element_count({(std::int64_t{1} << 59) + 1}));
     EXPECT_THROWS(ShapeError, "at most 2^59", element_count({std::int64_t{1} << 30, 1 << 30}));
     EXPECT_THROWS(ShapeError, "at most 2^59", element_count({kHuge, kHuge}));
