@@ -53,9 +53,11 @@ bool fills_with_nan() {
 
 [[noreturn]] void raise_no_pinned(std::size_t bytes) {
     const auto limit = pinned_limit();
-    if (!limit) raise_out_of_memory("pinned", bytes, host_room());
     const std::uint64_t held = pinned_bytes();
-    const std::string free = std::to_string(*limit - std::min(held, *limit));
+    const std::uint64_t allowed = limit ? *limit - std::min(held, *limit) : bytes;
+    // It is not the limit that refused.
+    if (bytes <= allowed) raise_out_of_memory("pinned", bytes, host_room());
+    const std::string free = std::to_string(allowed);
     raise(OutOfMemory("[pinned] expected room for " + std::to_string(bytes) +
                       " bytes that stay where they are, got none from the system; the process may "
                       "hold " +
