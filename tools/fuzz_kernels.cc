@@ -6,8 +6,10 @@
 // schedule, by a random legal one and without integers of 64 bits; strict code is within the
 // generator's bound. So is code for the lanes of work-groups, run lane by lane without races, and
 // that of every device "vulkan:N"; reproducible bits are the interpreter's.
+// "one-way" compiles each kernel in one of these ways only, which its seed chooses, so that many
+// kernels take little time.
 //
-//     fuzz_kernels [COUNT [FIRST_SEED]]
+//     fuzz_kernels [COUNT [FIRST_SEED [one-way]]]
 
 #include <unistd.h>
 
@@ -104,53 +106,72 @@ std::string check_result(const quern::generator::RandomKernel& kernel) {
     return {};
 }
 
-std::string check_compiled(const quern::generator::RandomKernel& kernel, long number,
+/// The ways to compile a kernel; `Passes` compiles nothing, but interprets after each pass.
+enum class Way { Default, Passes, Narrow, RandomTiling, Strict };
+constexpr std::array kWays{Way::Default, Way::Passes, Way::Narrow, Way::RandomTiling, Way::Strict};
+
+std::string check_way(Way way, const quern::generator::RandomKernel& kernel,
+                      const quern::cpu_test::Case& c, const Tensor& expected, quern::cpu::Simd simd,
+                      long seed) {
+    using quern::Numerics;
+    std::optional<Tensor> exact;
+    switch (way) {
+        case Way::Default:
+            exact = c.compiled(Numerics::Reproducible, simd);
+            if (exact && quern::cpu_test::same_numbers(*exact, expected)) return {};
+            return "reproducible code differs from the interpreter";
+        case Way::Passes: {
+            std::string wrong = quern::cpu_test::first_wrong_pass(c, Numerics::Strict);
+            if (!wrong.empty()) return wrong;
+            return quern::cpu_test::first_wrong_pass(c, Numerics::Reproducible);
+        }
+        case Way::Narrow:
+            if (c.has_float64()) return {};
+            exact = c.without_int64(Numerics::Reproducible, simd);
+            if (exact && quern::cpu_test::same_numbers(*exact, expected)) return {};
+            return "code without int64 differs from the interpreter";
+        case Way::RandomTiling: {
+            std::mt19937_64 engine{std::uint64_t(seed)};
+            return quern::cpu_test::wrong_by_random_tiling(c, expected, simd,
+                                                           Numerics::Reproducible, engine);
+        }
+        case Way::Strict:
+            break;
+    }
+    const auto strict = c.compiled(Numerics::Strict, simd);
+    return strict ? check_values(kernel, *strict) : "an assertion failed in strict code";
+}
+
+std::string check_compiled(const quern::generator::RandomKernel& kernel, long seed, bool one_way,
                            long& refused) {
-    const auto simd = quern::cpu::kSimdLevels[number % 4];
+    const auto simd = quern::cpu::kSimdLevels[seed % 4];
     if (quern::cpu::plugin_path().empty() || !quern::cpu::has(simd)) return {};
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
-    const std::string where = std::string("on ") + quern::cpu::to_string(simd) + ": ";
     const auto expected = c.interpreted();
-    std::optional<Tensor> exact;
-    try {
-        exact = c.compiled(quern::Numerics::Reproducible, simd);
-    } catch (const quern::Refusal&) {
-        ++refused;
-        return {};
-    }
-    if (!expected || !exact) return where + "an assertion failed";
-    for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
-        const std::string wrong = quern::cpu_test::first_wrong_pass(c, numerics);
-        if (!wrong.empty()) return wrong;
-    }
-    if (!quern::cpu_test::same_numbers(*exact, *expected)) {
-        return where + "reproducible code differs from the interpreter";
-    }
-    if (!c.has_float64()) {
-        const auto narrow = c.without_int64(quern::Numerics::Reproducible, simd);
-        if (!narrow || !quern::cpu_test::same_numbers(*narrow, *expected)) {
-            return where + "code without int64 differs from the interpreter";
+    if (!expected) return "an assertion failed";
+    for (const Way way : kWays) {
+        // Every level is met with every way: five of the ways, four of the levels.
+        if (one_way && way != kWays[std::size_t(seed) % kWays.size()]) continue;
+        try {
+            const std::string wrong = check_way(way, kernel, c, *expected, simd, seed);
+            if (!wrong.empty()) return "on " + std::string(to_string(simd)) + ": " + wrong;
+        } catch (const quern::Refusal&) {
+            ++refused;
+            return {};
         }
     }
-    std::mt19937_64 engine{std::uint64_t(number)};
-    std::string by_tiling = quern::cpu_test::wrong_by_random_tiling(
-        c, *expected, simd, quern::Numerics::Reproducible, engine);
-    if (!by_tiling.empty()) return by_tiling;
-    const auto strict = c.compiled(quern::Numerics::Strict, simd);
-    if (!strict) return where + "an assertion failed in strict code";
-    const std::string wrong = check_values(kernel, *strict);
-    return wrong.empty() ? wrong : where + wrong;
+    return {};
 }
 
 /// Lane by lane, as work-groups and as invocations run it.
-std::string check_lanes(const quern::generator::RandomKernel& kernel, long number) {
+std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed) {
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
     const auto expected = c.interpreted();
     for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
-        target.has_int64 = number % 2 == 0 || c.has_float64();
+        target.has_int64 = seed % 2 == 0 || c.has_float64();
         if (!quern::schedule::legal(c.kernel(), target).empty()) continue;
         // None, and those of a part, of all, and of more than a work-group.
-        const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[number / 2 % 4];
+        const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[seed / 2 % 4];
         const std::string where = "on " + std::to_string(target.lanes) + " lanes, subgroups of " +
                                   std::to_string(subgroup) + ": ";
         for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
@@ -170,7 +191,7 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long numbe
     const auto numerics = quern::Numerics::Reproducible;
     if (!expected || !quern::schedule::legal(c.kernel(), target).empty()) return {};
     quern::ir::Kernel prepared = quern::schedule::prepare(c.kernel(), facts, numerics);
-    std::mt19937_64 engine{std::uint64_t(number)};
+    std::mt19937_64 engine{std::uint64_t(seed)};
     const auto tiling = quern::cpu_test::random_tiling(prepared, target, numerics, engine);
     const std::string how = "on lanes by " + to_string(prepared, tiling) + ": ";
     const auto plan = quern::schedule::lower(std::move(prepared), facts, target, tiling);
@@ -210,6 +231,11 @@ std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& cou
 int main(int argc, char** argv) {
     const long count = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 500;
     const long first = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
+    const bool one_way = argc > 3 && std::string_view(argv[3]) == "one-way";
+    if (count < 0 || first < 0 || argc > 4 || (argc == 4 && !one_way)) {
+        std::fprintf(stderr, "usage: fuzz_kernels [COUNT [FIRST_SEED [one-way]]]\n");
+        return 2;
+    }
     const bool terminal = isatty(STDERR_FILENO) != 0;
     long refused = 0, by_vulkan = 0;
     // Warnings of random kernels say nothing.
@@ -222,8 +248,8 @@ int main(int argc, char** argv) {
             wrong = check_text(kernel.text);
             if (wrong.empty()) wrong = check_cir(kernel);
             if (wrong.empty()) wrong = check_result(kernel);
-            if (wrong.empty()) wrong = check_compiled(kernel, n, refused);
-            if (wrong.empty()) wrong = check_lanes(kernel, n);
+            if (wrong.empty()) wrong = check_compiled(kernel, first + n, one_way, refused);
+            if (wrong.empty()) wrong = check_lanes(kernel, first + n);
             if (wrong.empty()) wrong = check_vulkan(kernel, by_vulkan);
         } catch (const std::exception& error) {
             wrong = error.what();
