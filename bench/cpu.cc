@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -203,6 +204,31 @@ void print_levels() {
     }
 }
 
+/// Two threads over one where all that two cores read and write stays in their caches.
+void print_threads() {
+    const Tensor x = random({256, 1024}, 40), gamma = random({1024}, 41);
+    for (const auto& [name, number, operands, arguments] :
+         {std::tuple<const char*, const char*, std::vector<Tensor>, Arguments>{
+              "16 layer norm", "16", {x, gamma, gamma}, {{"eps", 1e-5}}},
+          {"17 gelu", "17", {x}, {}}}) {
+        const Case c(example(number), operands, arguments);
+        const CompiledKernel kernel(c.kernel(), c.facts(), Numerics::Strict, cpu::chosen_simd());
+        Tensor result = c.output();
+        std::vector<void*> addresses;
+        for (const interpret::View& view : c.views()) addresses.push_back(view.data);
+        addresses.push_back(result.data());
+        const auto repeated = [&](int threads) {
+            return timed([&, launch = c.ready(kernel, threads)] {
+                for (int i = 0; i < 20; ++i) kernel.run(launch, addresses);
+            });
+        };
+        const std::vector<double> seconds = best_times({repeated(1), repeated(kThreads)});
+        const double times = seconds[0] / seconds[1];
+        std::printf("%s on 1 MiB, two threads over one: %.2fx\n", name, times);
+        targets.at_least(fmt::format("{} on 1 MiB, two threads", name), times, 1.85);
+    }
+}
+
 /// 14 beside 13, and the memory that it takes besides operands and result.
 void print_attention() {
     for (const std::int64_t seq : {512, 4096}) {
@@ -264,9 +290,12 @@ void print_row(const Job& job, double peak) {
 
 }  // namespace
 
-// bench_cpu [NAME]: all, or the rows whose names have NAME in them.
+// bench_cpu [NAME]: all, or the rows whose names have NAME in them, and of "SIMD levels", "threads"
+// and "14 over 13" those.
 int main(int argc, char** argv) {
-    const std::string wanted = argc > 1 ? argv[1] : "";
+    const auto is_wanted = [&](std::string_view name) {
+        return argc < 2 || name.find(argv[1]) != std::string_view::npos;
+    };
     if (cpu::plugin_path().empty()) {
         std::printf("skipped: no plug-in with LLVM 19\n");
         return 0;
@@ -278,16 +307,15 @@ int main(int argc, char** argv) {
     std::printf("%-28s %9s %13s %7s %9s %10s\n", "kernel", "ms", "rate   ", "bound", "of it",
                 "2 threads");
     for (const Job& job : jobs()) {
-        if (job.name.find(wanted) == std::string::npos) continue;
+        if (!is_wanted(job.name)) continue;
         if (is_right(job)) {
             print_row(job, peak);
         } else {
             targets.missed(job.name + ": not what the interpreter computes");
         }
     }
-    if (wanted.empty()) {
-        print_levels();
-        print_attention();
-    }
+    if (is_wanted("SIMD levels")) print_levels();
+    if (is_wanted("threads")) print_threads();
+    if (is_wanted("14 over 13")) print_attention();
     return targets.finish();
 }

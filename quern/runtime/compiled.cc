@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -22,11 +21,8 @@ namespace {
 using Entry = int(const std::uint64_t* words, void* const* buffers, std::int64_t begin,
                   std::int64_t end, std::byte* scratch);
 
-/// Grid points that one thread does are worth a second one above this many iterations. The loops of
-/// a point count as kInner of them, and each further one around or inside as kNested times that.
+/// Grids are worth a second thread from this many iterations on, those of the loops inside counted.
 constexpr double kWorthThreads = 65536;
-constexpr double kInner = 256;
-constexpr double kNested = 8;
 
 /// What a device with many threads is busy with.
 constexpr std::int64_t kManyPoints = 4096;
@@ -185,7 +181,10 @@ private:
             grid.blocks.push_back(axis.multiple);
             iterations *= double(trips.back());
         }
-        if (stage.loop_depth > 0) iterations *= kInner * std::pow(kNested, stage.loop_depth - 1);
+        // None if they are more than an integer holds.
+        const auto of_point = ir::evaluate(image_.numbers, stage.iterations, environment_);
+        iterations *= of_point ? double(std::max<std::int64_t>(*of_point, 1)) : kWorthThreads;
+        const bool has_loops = of_point != 1;
         grid.is_worth_threads = iterations >= kWorthThreads;
         const auto points = [&] {
             std::int64_t product = 1;
@@ -199,7 +198,6 @@ private:
                                     : grid.is_worth_threads  ? std::int64_t(threads_) * 8
                                                              : 1;
         for (std::size_t p = trips.size(); p-- > 0;) {
-            const bool has_loops = stage.loop_depth > 0;
             const bool is_contraction = has_loops && stage.grid[p].multiple > 1;
             const std::int64_t most = is_contraction ? 128 : has_loops ? 16 : 32768;
             while (grid.blocks[p] < trips[p] && grid.blocks[p] < most) {

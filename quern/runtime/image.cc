@@ -8,7 +8,7 @@
 namespace quern {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x694b5551;  // "QUKi"
+constexpr std::uint32_t kMagic = 0x6a4b5551;  // "QUKj"
 
 using ir::ExprId;
 using ir::ExprKind;
@@ -88,7 +88,7 @@ KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
         axis.multiple = in.number<std::int64_t>();
         if (axis.multiple < 1 || axis.multiple > 65536) in.refuse("a block that no schedule has");
     });
-    stage.loop_depth = in.number<std::uint8_t>();
+    stage.iterations = in.below<ExprId>(image.numbers.exprs.size());
     return stage;
 }
 
@@ -112,7 +112,7 @@ std::vector<std::byte> to_bytes(const KernelImage& image) {
             out.number(axis.trips);
             out.number(axis.multiple);
         });
-        out.number(stage.loop_depth);
+        out.number(stage.iterations);
     });
     out.list(image.shared, [&](const KernelImage::Shared& shared) {
         out.number(shared.buffer);
@@ -136,7 +136,7 @@ KernelImage image_from(std::span<const std::byte> bytes) {
     if (image.buffer_count > kMostBuffers || image.operand_count >= image.buffer_count) {
         in.refuse("a number of buffers that no kernel has");
     }
-    in.list(13, [&] { image.stages.push_back(read_stage(in, image)); });
+    in.list(16, [&] { image.stages.push_back(read_stage(in, image)); });
     in.list(9, [&] {
         const auto buffer = in.below<lir::BufferId>(image.buffer_count);
         image.shared.push_back({buffer, read_array(in, image)});

@@ -31,8 +31,8 @@ struct KernelImage {
         /// The first axis is the slowest.
         std::vector<Axis> grid;
 
-        /// How deep the loops of a point of the grid are.
-        std::uint8_t loop_depth = 0;
+        /// How many iterations the loops of a point of the grid do, about; 1 if it has none.
+        ir::ExprId iterations = ir::kNoExpr;
     };
 
     struct Array {
@@ -49,7 +49,8 @@ struct KernelImage {
     /// schedule::to_string of the tiling.
     std::string schedule;
 
-    /// Holds nothing but the expressions that `shape` and `trips` name, over dims and extents.
+    /// Holds nothing but the expressions that `shape`, `trips` and `iterations` name, over dims and
+    /// extents.
     ir::Kernel numbers;
 
     /// Those of the kernel, and one for each of `shared`.

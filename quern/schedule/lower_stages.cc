@@ -15,13 +15,35 @@ using lir::Op;
 
 namespace {
 
-int depth_of_loops(const std::vector<Stmt>& block) {
-    int deepest = 0;
+/// What a loop counts for if its length depends on other loops or on what is in memory.
+constexpr std::int64_t kUnknownTrips = 64;
+
+/// True if every launch knows the value before it begins.
+bool is_of_launch(const ir::Kernel& k, ExprId id) {
+    const ir::ExprIds nodes = ir::reachable(k, id);
+    return std::none_of(nodes.begin(), nodes.end(), [&](ExprId node) {
+        return k[node].kind == ir::ExprKind::Symbol || k[node].kind == ir::ExprKind::Load;
+    });
+}
+
+/// How many iterations the loops of a block do, about; kNoExpr if it has none.
+ExprId iterations_of(ir::Kernel& k, const std::vector<Stmt>& block) {
+    ExprId sum = ir::kNoExpr;
+    const auto add = [&](ExprId more) {
+        if (exists(more)) sum = exists(sum) ? k.binary(ir::BinaryOp::Add, sum, more) : more;
+    };
     for (const Stmt& s : block) {
-        const int inside = std::max(depth_of_loops(s.body), depth_of_loops(s.otherwise));
-        deepest = std::max(deepest, inside + (s.kind == StmtKind::For ? 1 : 0));
+        const ExprId inside = iterations_of(k, s.body);
+        if (s.kind == StmtKind::For) {
+            const ExprId known = trips_of(k, s);
+            const ExprId trips = is_of_launch(k, known) ? known : k.integer(kUnknownTrips);
+            add(exists(inside) ? k.binary(ir::BinaryOp::Mul, trips, inside) : trips);
+        } else {
+            add(inside);
+        }
+        add(iterations_of(k, s.otherwise));
     }
-    return deepest;
+    return sum;
 }
 
 }  // namespace
@@ -52,7 +74,7 @@ void Lowerer::open(const std::string& name) {
     }
 }
 
-void Lowerer::close(std::vector<GridAxis> grid, int loop_depth) {
+void Lowerer::close(std::vector<GridAxis> grid, ExprId iterations) {
     lir::Function function = b_.take();
     for (std::size_t i = k_.buffers.size() + slots_.size(); i < function.buffers.size(); ++i) {
         // The partials of a tree: its size is a constant of the function.
@@ -63,7 +85,8 @@ void Lowerer::close(std::vector<GridAxis> grid, int loop_depth) {
                 {lir::BufferId(i), function.buffers[i].dtype, {k_.integer(count)}});
         }
     }
-    plan_.stages.push_back({std::move(function), std::move(grid), loop_depth});
+    if (!exists(iterations)) iterations = k_.integer(1);
+    plan_.stages.push_back({std::move(function), std::move(grid), iterations});
 }
 
 void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
@@ -83,7 +106,7 @@ void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
     for (const ir::SymbolId symbol : shared_vars_) {
         b_.store(slot(symbol), b_.integer(0), b_.get(names_.at(symbol).bundle.copies[0]));
     }
-    close({}, 1);
+    close({}, ir::kNoExpr);
 }
 
 void Lowerer::grid_stage(const Stmt& outermost) {
@@ -98,13 +121,7 @@ void Lowerer::grid_stage(const Stmt& outermost) {
     for (std::size_t p = 0; p < nest.size(); ++p) {
         const Stmt& s = *nest[p];
         const Axis axis = axis_of(s);
-        const ExprId span = k_.binary(ir::BinaryOp::Sub, s.end, s.value);
-        ExprId count = span;
-        if (exists(s.step) && !k_.is_constant(s.step, 1)) {
-            const ExprId last = k_.binary(ir::BinaryOp::Sub, s.step, k_.integer(1));
-            count =
-                k_.binary(ir::BinaryOp::FloorDiv, k_.binary(ir::BinaryOp::Add, span, last), s.step);
-        }
+        const ExprId count = trips_of(k_, s);
         grid.push_back({count, std::int64_t(axis.unroll) * axis.lanes, axis.lanes > 1});
         counts.push_back(trips(s, axis));
         blocks.push_back(b_.parameter({lir::ParameterKind::Block, std::uint32_t(p), 0}));
@@ -134,7 +151,7 @@ void Lowerer::grid_stage(const Stmt& outermost) {
         grid_axis(nest, 0, from, to);
     }
     b_.end_for();
-    close(std::move(grid), depth_of_loops(nest.back()->body));
+    close(std::move(grid), iterations_of(k_, nest.back()->body));
 }
 
 void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,

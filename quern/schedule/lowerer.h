@@ -74,7 +74,7 @@ private:
 
     // Stages
     void open(const std::string& name);
-    void close(std::vector<GridAxis> grid, int loop_depth);
+    void close(std::vector<GridAxis> grid, ExprId iterations);
     void serial_stage(const std::vector<const ir::Stmt*>& statements);
     void grid_stage(const ir::Stmt& outermost);
     void grid_axis(const std::vector<const ir::Stmt*>& nest, std::size_t p,

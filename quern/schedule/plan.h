@@ -30,8 +30,8 @@ struct Stage {
     lir::Function function;
     std::vector<GridAxis> grid;
 
-    /// How deep the loops of a point of the grid are.
-    int loop_depth = 0;
+    /// How many iterations the loops of a point of the grid do, about; 1 if it has none.
+    ir::ExprId iterations = ir::kNoExpr;
 };
 
 /// An array that stages share, or that each thread has for itself.

@@ -146,6 +146,11 @@ public:
         return ready_launch(image, dtypes, binding_.dims, scalars_, views_, view(result), 1);
     }
 
+    ReadyLaunch ready(const CompiledKernel& kernel, int threads) const {
+        Tensor result = output();
+        return kernel.ready(binding_.dims, scalars_, views_, view(result), threads);
+    }
+
     /// Of the operands.
     const std::vector<interpret::View>& views() const { return views_; }
 

@@ -20,6 +20,24 @@ protected:
     static Kernel kernel(const std::string& text) { return Kernel(text).on(Device("cpu")); }
 };
 
+/// How many threads may share each stage of a launch if there are two.
+std::vector<int> threads_of(const std::string& text, std::vector<Tensor> operands) {
+    const Case c(text, std::move(operands));
+    const CompiledKernel kernel(c.kernel(), c.facts(), Numerics::Strict, cpu::chosen_simd());
+    std::vector<int> threads;
+    for (const auto& stage : c.ready(kernel, 2).stages) threads.push_back(stage.threads);
+    return threads;
+}
+
+constexpr const char* kRowSums = R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n:
+        var sum = 0.0
+        for k in 0..m: sum += x[i, k]
+        out[i] = sum
+})";
+
 constexpr const char* kScaled = R"(
 compute(x) {
     @kernel elementwise
@@ -113,6 +131,28 @@ compute(n, d) {
             EXPECT_EQ(error.diagnostics().front().code, "E0621");
         }
     }
+}
+
+TEST_F(Launches, OfFewRowsAreSharedWhereTheRowsAreLong) {
+    EXPECT_EQ(threads_of(kRowSums, {Tensor({128, 1024})}), (std::vector<int>{2}));
+    EXPECT_EQ(threads_of(kRowSums, {Tensor({4, 65536})}), (std::vector<int>{2}));
+    EXPECT_EQ(threads_of(kRowSums, {Tensor({128, 64})}), (std::vector<int>{1}));
+    EXPECT_EQ(threads_of(kRowSums, {Tensor({4096, 2})}), (std::vector<int>{1}));
+    EXPECT_EQ(threads_of(kRowSums, {Tensor({0, 1024})}), (std::vector<int>{1}));
+    EXPECT_EQ(threads_of(kRowSums, {Tensor({65536, 0})}), (std::vector<int>{2}));
+}
+
+TEST_F(Launches, AreSharedByWhatLoopsThatDependOnOthersDoAbout) {
+    const std::string triangle = R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n:
+        var sum = 0.0
+        for k in 0..i: sum += x[i, k]
+        out[i] = sum
+})";
+    EXPECT_EQ(threads_of(triangle, {Tensor({2048, 2048})}), (std::vector<int>{2}));
+    EXPECT_EQ(threads_of(triangle, {Tensor({64, 64})}), (std::vector<int>{1}));
 }
 
 TEST_F(Launches, GoOnAfterAnArgumentIsMissing) {

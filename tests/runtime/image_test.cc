@@ -20,8 +20,8 @@ KernelImage example() {
     image.stages.push_back({"stage0",
                             {{lir::ParameterKind::Dim, 0, 0}, {lir::ParameterKind::Stride, 1, 1}},
                             {{rows, 16}, {columns, 1}},
-                            3});
-    image.stages.push_back({"stage1", {}, {}, 0});
+                            area});
+    image.stages.push_back({"stage1", {}, {}, rows});
     image.shared.push_back({3, {DType::Float64, {area}}});
     image.local.push_back({DType::Int8, {columns, rows}});
     image.object = {std::byte{1}, std::byte{2}, std::byte{3}};
@@ -38,8 +38,8 @@ TEST(Image, ComesBackFromItsBytes) {
     EXPECT_EQ(read.stages[0].function, "stage0");
     EXPECT_EQ(read.stages[0].parameters, image.stages[0].parameters);
     EXPECT_EQ(read.stages[0].grid[0].multiple, 16);
-    EXPECT_EQ(read.stages[0].loop_depth, 3);
-    EXPECT_EQ(read.stages[1].loop_depth, 0);
+    EXPECT_EQ(read.stages[0].iterations, image.stages[0].iterations);
+    EXPECT_EQ(read.stages[1].iterations, image.stages[1].iterations);
     ASSERT_EQ(read.shared.size(), 1u);
     EXPECT_EQ(read.shared[0].buffer, 3u);
     EXPECT_EQ(read.shared[0].array.shape, image.shared[0].array.shape);

@@ -79,7 +79,7 @@ KernelImage image_of(const schedule::Plan& plan, std::vector<std::byte> object) 
         for (const schedule::GridAxis& axis : from.grid) {
             stage.grid.push_back({excerpt(axis.trips), axis.multiple});
         }
-        stage.loop_depth = std::uint8_t(std::min(from.loop_depth, 255));
+        stage.iterations = excerpt(from.iterations);
     }
     for (const schedule::Scratch& s : plan.shared) {
         image.shared.push_back({s.buffer, {s.dtype, excerpt(s.shape)}});
