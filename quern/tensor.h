@@ -97,8 +97,10 @@ public:
     std::size_t bytes() const noexcept { return std::size_t(element_count()) * size_of(dtype_); }
     bool is_contiguous() const noexcept;
 
-    /// Address of the first element. Waits for what a device "vulkan:N" does with the memory.
-    /// Throws DeviceError if that device was lost before it ended.
+    /// Address of the first element, to be asked for again after each launch that uses the tensor:
+    /// waits for what a device "vulkan:N" does with the memory, and copies where the host does not
+    /// see that. What a const tensor gives is read only, which saves copying it back. Throws
+    /// DeviceError if the device was lost before it ended.
     void* data();
     const void* data() const;
 

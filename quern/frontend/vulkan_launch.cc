@@ -128,18 +128,16 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
                                result.bytes(), 0, InFlight::is_on(result, number)};
+    for (const Tensor& operand : launch.operands) InFlight::bring(operand, number);
+    if (keeps_result) InFlight::bring(result, number);
     const vulkan::Outcome outcome =
         driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
     if (!is_probing()) count_copied(outcome.copied);
-    if (outcome.ticket > 0) {
-        for (const Tensor& operand : launch.operands) {
-            InFlight::note(operand, number, outcome.ticket);
-        }
-        InFlight::note(result, number, outcome.ticket);
+    vulkan::raise_if_failed(number, outcome);
+    for (const Tensor& operand : launch.operands) {
+        InFlight::note_read(operand, number, outcome.ticket);
     }
-    if (outcome.is_host_full) raise_out_of_memory(device.id());
-    if (outcome.out_of_memory > 0) raise_out_of_memory(device.id(), outcome.out_of_memory);
-    if (!outcome.error.empty()) raise(DeviceError("[" + device.id() + "] " + outcome.error));
+    InFlight::note_written(result, number, outcome.ticket);
     if (outcome.is_cut) {
         raise(
             Refusal("points of so many iterations that its driver does not run all", device.id()));

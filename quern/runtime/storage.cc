@@ -10,6 +10,7 @@
 #include "quern/runtime/vulkan_plugin.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
+#include "quern/support/threads.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define QUERN_ASAN
@@ -133,19 +134,41 @@ std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::si
     if (!memory->data) raise_out_of_memory(id, bytes);
     storage->data_ = memory->data;
     storage->device_ = device;
+    if (!memory->is_seen) storage->unseen_ = memory;
     if (fill == Fill::Zero && !memory->is_zero) std::memset(memory->data, 0, bytes);
     if (fill == Fill::None) mark_unset(memory->data, bytes);
     return storage;
 }
 
-void Storage::wait() const {
+void Storage::wait(Use use) const {
     const std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
     std::string why;
     const std::string lost = vulkan::driver(why)->wait(device_, ticket);
     if (!lost.empty()) raise(DeviceError("[vulkan:" + std::to_string(device_) + "] " + lost));
+    if (unseen_) {
+        fetch();
+        if (use == Use::Read) return;
+    }
     // A launch that came meanwhile stays.
     std::uint64_t expected = ticket;
     ticket_.compare_exchange_strong(expected, 0);
+}
+
+void Storage::fetch() const {
+    // Nobody reads what another has begun to fetch.
+    static Mutex mutex;
+    const Lock lock(mutex);
+    if (!is_newer_there_.load()) return;
+    std::string why;
+    vulkan::raise_if_failed(device_, vulkan::driver(why)->fetch(device_, *unseen_));
+    is_newer_there_.store(false);
+}
+
+void InFlight::bring(const Tensor& tensor, std::size_t device) {
+    const Storage& storage = *tensor.storage_;
+    if (!is_on(tensor, device) || !storage.unseen_ || storage.ticket_.load() != 0) return;
+    std::string why;
+    vulkan::raise_if_failed(device, vulkan::driver(why)->upload(device, *storage.unseen_));
 }
 
 void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device) {
@@ -154,12 +177,21 @@ void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device)
     return data + tensor.offset_ * std::int64_t(size_of(tensor.dtype_));
 }
 
-void InFlight::note(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept {
+void InFlight::note_read(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept {
     if (!is_on(tensor, device)) return;
     const Storage& storage = *tensor.storage_;
+    // That of the first launch says that the device has the elements.
+    if (storage.unseen_) ticket = std::max<std::uint64_t>(ticket, 1);
     std::uint64_t last = storage.ticket_.load();
     while (last < ticket && !storage.ticket_.compare_exchange_weak(last, ticket)) {
     }
+}
+
+void InFlight::note_written(const Tensor& tensor, std::size_t device,
+                            std::uint64_t ticket) noexcept {
+    const bool is_unseen = is_on(tensor, device) && tensor.storage_->unseen_;
+    if (is_unseen) tensor.storage_->is_newer_there_.store(true);
+    note_read(tensor, device, ticket);
 }
 
 void Storage::mark_unset(std::byte* data, std::size_t bytes) noexcept {

@@ -12,6 +12,9 @@
 #include "quern/tensor.h"
 
 namespace quern {
+namespace vulkan {
+struct Memory;
+}
 
 /// A block of memory, its own or adopted. Thread safety: that of the memory.
 class Storage : public std::enable_shared_from_this<Storage> {
@@ -34,8 +37,8 @@ public:
     static std::shared_ptr<Storage> allocate_pinned(std::size_t bytes, Fill fill);
     bool is_pinned() const noexcept { return is_pinned_; }
 
-    /// The same of the memory of the device "vulkan:N", which the host sees. Throws DeviceError
-    /// where the device cannot be used.
+    /// The same of the memory of the device "vulkan:N". Where the host does not see that, it has
+    /// memory of its own beside it. Throws DeviceError where the device cannot be used.
     static std::shared_ptr<Storage> allocate_on_vulkan(std::size_t device, std::size_t bytes,
                                                        Fill fill);
 
@@ -68,16 +71,23 @@ public:
     Storage(const Storage&) = delete;
     Storage& operator=(const Storage&) = delete;
 
-    /// Waits for what a device does with the memory. Throws DeviceError if it was lost.
+    /// Waits for what a device does with the memory, and has its elements where the host sees
+    /// them. Throws DeviceError if it was lost. What `data` gives the caller may write too.
     std::byte* data() const {
-        if (ticket_.load(std::memory_order_acquire) != 0) wait();
+        if (ticket_.load(std::memory_order_acquire) != 0) wait(Use::Write);
+        return data_;
+    }
+    const std::byte* read() const {
+        if (ticket_.load(std::memory_order_acquire) != 0) wait(Use::Read);
         return data_;
     }
 
 private:
     friend class InFlight;
 
-    void wait() const;
+    enum class Use : std::uint8_t { Read, Write };
+    void wait(Use use) const;
+    void fetch() const;
 
     static std::shared_ptr<Storage> from_pool(std::size_t bytes, Fill fill);
 
@@ -95,6 +105,12 @@ private:
     /// Of a device "vulkan:N": which, and its last launch that may still use the memory.
     std::size_t device_ = kNone;
     mutable std::atomic<std::uint64_t> ticket_{0};
+
+    /// Where the host does not see the device's memory: that, for which `data_` stands. Without a
+    /// ticket the host's is as it should be, with one the device's, and the host's too but where
+    /// the device has written since.
+    std::shared_ptr<const vulkan::Memory> unseen_;
+    mutable std::atomic<bool> is_newer_there_{false};
 
     /// One of them at most: what std::free and what host_pool() gets back.
     void* owned_ = nullptr;
@@ -115,8 +131,15 @@ public:
         return tensor.storage_->device_ == device;
     }
 
-    /// The launch of that ticket uses the memory, if it is the device's own.
-    static void note(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept;
+    /// Before a launch that reads memory of its device: brings there what the host has written.
+    /// Throws DeviceError, OutOfMemory.
+    static void bring(const Tensor& tensor, std::size_t device);
+
+    /// The launch of that ticket, 0 if it has ended, reads or writes the memory, if it is the
+    /// device's own.
+    static void note_read(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept;
+    static void note_written(const Tensor& tensor, std::size_t device,
+                             std::uint64_t ticket) noexcept;
 };
 
 }  // namespace quern

@@ -116,11 +116,14 @@ bool Tensor::is_contiguous() const noexcept {
     return rows_touch;
 }
 
-void* Tensor::data() { return const_cast<void*>(std::as_const(*this).data()); }
+void* Tensor::data() {
+    if (storage_ == nullptr) return nullptr;
+    return storage_->data() + offset_ * static_cast<std::int64_t>(size_of(dtype_));
+}
 
 const void* Tensor::data() const {
     if (storage_ == nullptr) return nullptr;
-    return storage_->data() + offset_ * static_cast<std::int64_t>(size_of(dtype_));
+    return storage_->read() + offset_ * static_cast<std::int64_t>(size_of(dtype_));
 }
 
 Tensor Tensor::permute(const std::vector<int>& axes) const {

@@ -115,20 +115,28 @@ Tensor Tensor::from_bits(Shape shape, const std::vector<bool>& values) {
     });
 }
 
+namespace {
+
+template <class T>
+void require_pointer_to(DType dtype) {
+    if (accessed_as(dtype) == dtype_of<T>()) return;
+    raise(DTypeError("[data] expected a pointer to " + std::string(to_string(accessed_as(dtype))) +
+                     " for elements of " + std::string(to_string(dtype)) + ", got one to " +
+                     std::string(to_string(dtype_of<T>()))));
+}
+
+}  // namespace
+
 template <class T>
 const T* Tensor::data() const {
-    if (accessed_as(dtype_) != dtype_of<T>()) {
-        raise(DTypeError("[data] expected a pointer to " +
-                         std::string(to_string(accessed_as(dtype_))) + " for elements of " +
-                         std::string(to_string(dtype_)) + ", got one to " +
-                         std::string(to_string(dtype_of<T>()))));
-    }
+    require_pointer_to<T>(dtype_);
     return static_cast<const T*>(data());
 }
 
 template <class T>
 T* Tensor::data() {
-    return const_cast<T*>(std::as_const(*this).data<T>());
+    require_pointer_to<T>(dtype_);
+    return static_cast<T*>(data());
 }
 
 #define QUERN_INSTANTIATE(T)                                    \

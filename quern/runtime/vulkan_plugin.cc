@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "quern/error.h"
 #include "quern/runtime/plugin.h"
+#include "quern/support/check.h"
+#include "quern/support/memory.h"
 
 namespace quern::vulkan {
 namespace {
@@ -16,8 +19,8 @@ Loaded load() {
     Loaded loaded;
     const std::string path = find_plugin(kPluginName);
     if (path.empty()) {
-        loaded.why = std::string(kPluginName) +
-                     " is neither beside the library nor where QUERN_PLUGINS says";
+        loaded.why = fmt::format("{} is neither beside the library nor where QUERN_PLUGINS says",
+                                 kPluginName);
         return loaded;
     }
     void* const function = load_plugin(path, kDriverSymbol, kVersionSymbol, loaded.why);
@@ -38,6 +41,18 @@ std::string to_string(const Groups& groups) {
     return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}", groups.invocations,
                        together, groups.shared_bytes, groups.barriers,
                        groups.barriers == 1 ? "" : "s");
+}
+
+void raise_if_failed(std::size_t device, const Outcome& outcome) {
+    const std::string id = "vulkan:" + std::to_string(device);
+    if (outcome.is_host_full) raise_out_of_memory(id);
+    if (outcome.out_of_memory > 0) raise_out_of_memory(id, outcome.out_of_memory);
+    if (!outcome.error.empty()) raise(DeviceError("[" + id + "] " + outcome.error));
+}
+
+bool is_memory_seen(std::size_t device) {
+    std::string why;
+    return driver(why)->devices()[device].is_memory_seen;
 }
 
 Driver* driver(std::string& why) {

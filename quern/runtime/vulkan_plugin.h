@@ -27,6 +27,10 @@ struct DeviceDescription {
     /// Bytes of the heap that kernels use.
     std::int64_t memory = 0;
 
+    /// Whether the host sees tensors in the device's memory. Else they have memory of the host too,
+    /// and what one of the two has written is copied for the other.
+    bool is_memory_seen = true;
+
     /// The device and its driver of just this version, in words.
     std::string driver;
 
@@ -90,10 +94,15 @@ struct Compiled {
     std::string error;
 };
 
-/// Memory that host and device both see.
+/// Memory of a tensor.
 struct Memory {
-    /// Null if the device has no room.
+    /// The host's address of it, or of the memory of the host that stands for it. Null if the
+    /// device has no room.
     std::byte* data = nullptr;
+    std::size_t bytes = 0;
+
+    /// Whether the host sees what the device writes. Else `upload` and `fetch` bring it across.
+    bool is_seen = true;
 
     /// Whether nobody has written it.
     bool is_zero = false;
@@ -160,6 +169,13 @@ public:
     /// Until the launch of that ticket and all before it have ended. What was lost, or empty.
     virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
 
+    /// Begins to copy from `data` to the device, for the launches that come. Only of memory that is
+    /// not seen.
+    virtual Outcome upload(std::size_t device, const Memory& memory) = 0;
+
+    /// Copies from the device to `data`, after the launches that came, and waits.
+    virtual Outcome fetch(std::size_t device, const Memory& memory) = 0;
+
     /// Begins a launch, after those before it. Operands that are not in the device's memory are
     /// copied there, one that is given twice once, and such an output back; `keeps_output` says
     /// that it is copied there first. Waits where the launch may fail or its output is the host's.
@@ -177,6 +193,12 @@ inline constexpr const char* kPluginName = "libquern_vulkan.so";
 
 /// The ticket of whatever was launched.
 inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
+
+/// Throws OutOfMemory or DeviceError if a call for a device did not work.
+void raise_if_failed(std::size_t device, const Outcome& outcome);
+
+/// Whether the host sees tensors in the memory of a device that there is.
+bool is_memory_seen(std::size_t device);
 
 /// Loads the plug-in and the system's Vulkan at the first call. Null and why if one is not here.
 Driver* driver(std::string& why);

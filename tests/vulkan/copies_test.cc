@@ -9,6 +9,7 @@
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
+#include "quern/runtime/vulkan_plugin.h"
 #include "tests/cpu/vulkan_devices.h"
 #include "tests/script/script_helpers.h"
 
@@ -175,6 +176,9 @@ TEST_P(Copies, PedanticARefusalDoesNotWaitForTheResult) {
 }
 
 TEST_P(Copies, PedanticWorkOnSeveralDevicesAsksForThem) {
+    if (!vulkan::is_memory_seen(GetParam())) {
+        GTEST_SKIP() << "the host does not see the memory of " << device().id();
+    }
     const Tensor x = count_up(kHost);
     const auto spread = [](const std::string& list) {
         return Kernel("compute(x) @device([" + list +

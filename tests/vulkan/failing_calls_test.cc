@@ -6,11 +6,13 @@
 #ifdef QUERN_MOCK_LOADER
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +78,70 @@ TEST(FailingCallsProbe, DISABLED_RunsLong) {
                      is_right ? "right" : "wrong");
     };
     for (const std::int64_t n : {64, 64, 200000}) run(n);
+}
+
+/// What tensors of a device go through, step by step.
+TEST(FailingCallsProbe, DISABLED_RunsChain) {
+    const Device device("vulkan:0");
+    const Kernel doubled =
+        Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}").on(device);
+    const auto step = [](const char* name, const auto& work) {
+        std::fprintf(stderr, "%s:\n", name);
+        work();
+    };
+    // Behind what has the driver tried.
+    doubled(Tensor({8}, DType::Float32, device)).values();
+    Tensor x = Tensor::from<float>({1000}, std::vector<float>(1000, 1)).to(device), y;
+    step("a chain", [&] { y = doubled(doubled(doubled(x))); });
+    step("read", [&] { EXPECT_EQ(y.values()[999], 8); });
+    step("read again", [&] { EXPECT_EQ(y.values()[0], 8); });
+    step("used again", [&] { EXPECT_EQ(doubled(x.slice(0, 990, 1000)).values()[9], 2); });
+    step("operand read", [&] { EXPECT_EQ(std::as_const(x).data<float>()[5], 1); });
+    step("used after reading", [&] { doubled(x); });
+    step("written", [&] { x.data<float>()[999] = 7; });
+    step("used after writing", [&] { EXPECT_EQ(doubled(x).values()[999], 14); });
+    step("result written", [&] {
+        y.data<float>()[0] = 3;
+        EXPECT_EQ(doubled(y).values()[0], 6);
+        EXPECT_EQ(doubled(y).values()[999], 16);
+    });
+    step("half a result", [&] {
+        const Kernel second =
+            Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i * 2] = x[i]\n}").on(device);
+        const Tensor z = second(x);
+        EXPECT_EQ(z.values()[1998], 7);
+        EXPECT_EQ(z.values()[1997], 0);
+    });
+    step("into a result", [&] {
+        Tensor z = doubled(x);
+        doubled.into(z, y);
+        EXPECT_EQ(z.values()[0], 6);
+    });
+    const std::string several = "compute(x) @device([\"vulkan:0\", \"cpu\"]) @parallel(data) {\n";
+    step("a sum in parts", [&] {
+        const Kernel sum(several + "@kernel reduce(+)\nfor i in 0..n: yield x[i]\n}");
+        EXPECT_EQ(sum(x).item(), 999 + 7);
+    });
+    step("elements in parts", [&] {
+        std::string warned;
+        set_warning_handler([&](const Diagnostic& d) { warned += d.code + d.message + ";"; });
+        const Kernel each(several + "@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}");
+        EXPECT_EQ(each(x).values()[999], 14);
+        EXPECT_EQ(warned, "");
+        set_warning_handler({});
+    });
+    step("on the cpu", [&] {
+        const Kernel sum = Kernel("compute(x) {\n@kernel reduce(+)\nfor i in 0..n: yield x[i]\n}");
+        EXPECT_EQ(sum.on(Device("cpu"))(doubled(x)).item(), 2 * (999 + 7));
+    });
+    step("large", [&] {
+        Tensor large = Tensor::empty({std::int64_t{20} << 20}, DType::Float32);
+        std::fill_n(large.data<float>(), large.element_count(), 3.0f);
+        const Tensor there = doubled(large.to(device));
+        EXPECT_EQ(std::as_const(there).data<float>()[(20 << 20) - 1], 6);
+    });
+    step("end", [] {});
+    if (!HasFailure()) std::printf("cpu: right\n");
 }
 
 struct Probed {
@@ -181,6 +247,45 @@ TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     const Probed as_they_are = probe("", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(as_they_are.says("vulkan:0: right\nvulkan:0: right\n")) << as_they_are.said;
     EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
+}
+
+TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {
+    const Probed probed = probe("memory of its own");
+    EXPECT_TRUE(probed.has_happened);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+}
+
+/// The copies between a step and the one that is next.
+std::string copies_of(const Probed& probed, const std::string& step) {
+    const std::size_t begin = probed.said.find(step + ":\n");
+    if (begin == std::string::npos) return "no such step";
+    std::string all;
+    std::istringstream lines(probed.said.substr(begin + step.size() + 2));
+    for (std::string line; std::getline(lines, line) && line.back() != ':';) {
+        const std::string mark = "mock: ";
+        const std::size_t end = line.find(" the device");
+        if (!line.starts_with(mark) || end == std::string::npos) continue;
+        all += (all.empty() ? "" : ", ") + line.substr(mark.size(), end - mark.size());
+    }
+    return all;
+}
+
+TEST_F(FailingCalls, NoneAndWhatOneSideHasWrittenIsCopiedOnceToTheOther) {
+    const Probed probed = probe("memory of its own", QUERN_MOCK_LOADER, "RunsChain");
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_EQ(copies_of(probed, "a chain"), "4000 bytes to");
+    EXPECT_EQ(copies_of(probed, "read"), "4000 bytes from");
+    EXPECT_EQ(copies_of(probed, "read again"), "");
+    EXPECT_EQ(copies_of(probed, "used again"), "40 bytes from");
+    EXPECT_EQ(copies_of(probed, "operand read"), "");
+    EXPECT_EQ(copies_of(probed, "used after reading"), "");
+    EXPECT_EQ(copies_of(probed, "written"), "");
+    EXPECT_EQ(copies_of(probed, "used after writing"), "4000 bytes to, 4000 bytes from");
+    EXPECT_EQ(copies_of(probed, "result written"),
+              "4000 bytes to, 4000 bytes from, 4000 bytes from");
+    EXPECT_EQ(copies_of(probed, "large"),
+              "67108864 bytes to, 16777216 bytes to, 67108864 bytes from, 16777216 bytes from");
 }
 
 TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {

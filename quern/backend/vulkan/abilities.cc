@@ -104,6 +104,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
         const bool is_own = heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
         if (is_own) memory = std::max(memory, std::int64_t(heaps.memoryHeaps[i].size));
     }
+    is_memory_seen = host_sees_memory(heaps);
 }
 
 /// The size that Vulkan says is that of every pipeline only where a driver has no other: Intel's

@@ -22,130 +22,31 @@ constexpr std::size_t kIdle = std::size_t{256} << 20;
 constexpr std::uint64_t kMostWork = std::uint64_t{1} << 33;
 constexpr std::uint64_t kMostWorkOfProcessor = std::uint64_t{1} << 30;
 
+/// What one transfer between host and device copies at a time, so that tensors of any size take no
+/// more memory between the two than a few of them.
+constexpr std::size_t kMostCopied = std::size_t{64} << 20;
+
 /// Of a point whose loops are not seen to end, in each invocation.
 constexpr std::uint64_t kUnknownWork = 65536;
 
 }  // namespace
 
-MappedHeap::MappedHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk)
-    : device_(device), vk_(vk) {
-    vkGetPhysicalDeviceMemoryProperties(physical, &types_);
-}
-
-bool MappedHeap::make(Slab& slab, std::byte*& data) noexcept {
-    const VkBufferCreateInfo about{
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .size = slab.bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
-    if (vk_.vkCreateBuffer(device_, &about, nullptr, &slab.buffer) != VK_SUCCESS) {
-        slab.buffer = VK_NULL_HANDLE;
-        return false;
-    }
-    VkMemoryRequirements needs{};
-    vk_.vkGetBufferMemoryRequirements(device_, slab.buffer, &needs);
-    const VkMemoryAllocateFlagsInfo flags{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-                                          .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
-    constexpr VkMemoryPropertyFlags seen =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    // Asks for a feature that is not switched on.
-    constexpr VkMemoryPropertyFlags uncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
-    // The device's own first, then what the host caches, then any that both see.
-    constexpr VkMemoryPropertyFlags own = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-    for (const VkMemoryPropertyFlags also : {own | cached, own, cached, VkMemoryPropertyFlags{0}}) {
-        const VkMemoryPropertyFlags wanted = seen | also;
-        for (std::uint32_t i = 0; i < types_.memoryTypeCount; ++i) {
-            const VkMemoryType& type = types_.memoryTypes[i];
-            const bool fits = (needs.memoryTypeBits >> i & 1) != 0 &&
-                              (type.propertyFlags & wanted) == wanted &&
-                              (type.propertyFlags & uncached) == 0 &&
-                              needs.size <= types_.memoryHeaps[type.heapIndex].size;
-            const VkMemoryAllocateInfo from{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                            .pNext = &flags,
-                                            .allocationSize = needs.size,
-                                            .memoryTypeIndex = i};
-            if (!fits) continue;
-            if (vk_.vkAllocateMemory(device_, &from, nullptr, &slab.memory) != VK_SUCCESS) {
-                slab.memory = VK_NULL_HANDLE;
-                continue;
-            }
-            void* mapped = nullptr;
-            if (vk_.vkBindBufferMemory(device_, slab.buffer, slab.memory, 0) != VK_SUCCESS ||
-                vk_.vkMapMemory(device_, slab.memory, 0, VK_WHOLE_SIZE, 0, &mapped) != VK_SUCCESS) {
-                return false;
-            }
-            const VkBufferDeviceAddressInfo where{
-                .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = slab.buffer};
-            slab.address = vk_.vkGetBufferDeviceAddress(device_, &where);
-            data = static_cast<std::byte*>(mapped);
-            std::memset(data, 0, slab.bytes);
-            return true;
-        }
-    }
-    return false;
-}
-
-void MappedHeap::release(const Slab& slab) noexcept {
-    vk_.vkDestroyBuffer(device_, slab.buffer, nullptr);
-    vk_.vkFreeMemory(device_, slab.memory, nullptr);
-}
-
-std::byte* MappedHeap::take(std::size_t bytes) noexcept {
-    Slab slab;
-    slab.bytes = bytes;
-    std::byte* data = nullptr;
-    if (!make(slab, data)) {
-        release(slab);
-        return nullptr;
-    }
-    try {
-        const std::lock_guard lock(mutex_);
-        slabs_.emplace(data, slab);
-    } catch (const std::bad_alloc&) {
-        release(slab);
-        return nullptr;
-    }
-    return data;
-}
-
-void MappedHeap::give_back(std::byte* memory, std::size_t) noexcept {
-    const std::lock_guard lock(mutex_);
-    const auto found = slabs_.find(memory);
-    release(found->second);
-    slabs_.erase(found);
-}
-
-std::uint64_t MappedHeap::address_of(const std::byte* data) const {
-    const std::lock_guard lock(mutex_);
-    const auto& [begin, slab] = *std::prev(slabs_.upper_bound(data));
-    return slab.address + std::uint64_t(data - begin);
-}
-
-/// Memory for one launch.
+/// Memory for one launch or transfer.
 class GpuDevice::Blocks {
 public:
     struct Piece {
+        /// Of memory that the host does not see, what stands for it.
         std::byte* host = nullptr;
-        std::uint64_t address = 0;
+        DeviceHeap::Place place;
     };
 
     explicit Blocks(GpuDevice& device) : device_(device) {}
-    ~Blocks() {
-        for (Pool::Block* block : all_) device_.pool_->free(block);
-    }
+    ~Blocks() { free(); }
     Blocks(const Blocks&) = delete;
     Blocks& operator=(const Blocks&) = delete;
 
-    Piece take(std::size_t bytes) {
-        all_.reserve(all_.size() + 1);
-        Pool::Block* const block = device_.take(bytes);
-        if (!block) {
-            missing_ = bytes;
-            throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
-        }
-        all_.push_back(block);
-        return {block->data(), device_.heap_->address_of(block->data())};
-    }
+    Piece take(std::size_t bytes) { return take(*device_.own_, bytes); }
+    Piece take_seen(std::size_t bytes) { return take(device_.seen(), bytes); }
 
     /// Those bytes where they are, if they are the device's; or else a copy in memory of the
     /// launch.
@@ -153,32 +54,78 @@ public:
         for (const auto& [before, piece] : read_) {
             if (before.data == range.data && before.bytes == range.bytes) return piece;
         }
-        return read_.emplace_back(range, result(range, true)).second;
+        const Piece piece =
+            range.is_on_device && range.bytes > 0 ? on_device(range) : brought(range, true).piece;
+        return read_.emplace_back(range, piece).second;
     }
 
-    /// The same, copied only if it `is_kept`.
-    Piece result(const Range& range, bool is_kept) {
+    /// The same, copied only if it `is_kept`. The host finds it in `seen`.
+    Piece result(const Range& range, bool is_kept, const std::byte*& seen) {
         if (range.is_on_device && range.bytes > 0) {
-            return {range.data, device_.heap_->address_of(range.data)};
+            seen = range.data;
+            return on_device(range);
         }
-        const Piece piece = take(range.bytes);
-        if (is_kept && range.bytes > 0) {
-            std::memcpy(piece.host, range.data, range.bytes);
-            copied_ += range.bytes;
+        const Brought result = brought(range, is_kept);
+        if (device_.staging_ && range.bytes > 0) {
+            after_.push_back({result.piece.place, result.seen.place, range.bytes});
         }
-        return piece;
+        seen = result.seen.host;
+        return result.piece;
     }
+
+    /// Before the launch, and after it.
+    std::span<const Copy> before() const { return before_; }
+    std::span<const Copy> after() const { return after_; }
 
     std::size_t copied() const { return copied_; }
     std::size_t missing() const { return missing_; }
-    const std::vector<Pool::Block*>& all() const { return all_; }
+    std::span<const Taken> all() const { return all_; }
+
+    void free() noexcept {
+        for (const Taken& taken : all_) taken.free();
+        leave();
+    }
 
     /// They are another's, or the device may use them for ever.
-    void leave() { all_.clear(); }
+    void leave() noexcept { all_.clear(); }
 
 private:
+    /// Memory of the launch, and where the host sees it.
+    struct Brought {
+        Piece piece, seen;
+    };
+
+    Piece take(Area& area, std::size_t bytes) {
+        all_.reserve(all_.size() + 1);
+        const Taken taken = device_.take(area, bytes);
+        if (!taken.block) {
+            missing_ = bytes;
+            throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        }
+        all_.push_back(taken);
+        return {taken.block->data(), area.heap.find(taken.block->data())};
+    }
+
+    Piece on_device(const Range& range) const {
+        return {range.data, device_.own_->heap.find(range.data)};
+    }
+
+    Brought brought(const Range& range, bool is_filled) {
+        Brought made;
+        made.piece = take(range.bytes);
+        made.seen = device_.staging_ && range.bytes > 0 ? take_seen(range.bytes) : made.piece;
+        if (!is_filled || range.bytes == 0) return made;
+        std::memcpy(made.seen.host, range.data, range.bytes);
+        copied_ += range.bytes;
+        if (device_.staging_) {
+            before_.push_back({made.seen.place, made.piece.place, range.bytes});
+        }
+        return made;
+    }
+
     GpuDevice& device_;
-    std::vector<Pool::Block*> all_;
+    std::vector<Taken> all_;
+    std::vector<Copy> before_, after_;
 
     /// Operands, each once.
     std::vector<std::pair<Range, Piece>> read_;
@@ -202,7 +149,7 @@ struct GpuDevice::Recipe {
 
     /// The address of the words of each stage.
     std::vector<std::uint64_t> words;
-    std::byte* result = nullptr;
+    const std::byte* result = nullptr;
 
     /// Where invocations say why they ended early.
     const std::byte* table = nullptr;
@@ -250,11 +197,16 @@ void GpuDevice::open(VkPhysicalDevice physical) {
                                             .pPushConstantRanges = &pushed};
     check(vk_.vkCreatePipelineLayout(device_, &layout, nullptr, &layout_),
           "vkCreatePipelineLayout");
-    heap_ = std::make_unique<MappedHeap>(physical, device_, vk_);
-    pool_ = std::make_unique<Pool>(*heap_, std::numeric_limits<std::size_t>::max(), kIdle);
+    using Kind = DeviceHeap::Kind;
+    const bool is_seen = abilities_.is_memory_seen;
+    own_ =
+        std::make_unique<Area>(physical, device_, vk_, is_seen ? Kind::Shared : Kind::Own, kIdle);
+    if (!is_seen) {
+        staging_ = std::make_unique<Area>(physical, device_, vk_, Kind::Staging, kIdle);
+    }
     const bool is_processor = abilities_.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     most_work_ = is_processor ? kMostWorkOfProcessor : kMostWork;
-    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, *pool_, most_work_);
+    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, most_work_);
 }
 
 GpuDevice::~GpuDevice() { close(); }
@@ -263,19 +215,19 @@ void GpuDevice::close() noexcept {
     if (!device_) return;
     vk_.vkDeviceWaitIdle(device_);
     queue_.reset();
-    pool_.reset();
-    heap_.reset();
+    own_.reset();
+    staging_.reset();
     vk_.vkDestroyPipelineLayout(device_, layout_, nullptr);
     vk_.vkDestroyDevice(device_, nullptr);
 }
 
-Pool::Block* GpuDevice::take(std::size_t bytes) {
+Taken GpuDevice::take(Area& area, std::size_t bytes) {
     const std::size_t size = std::max<std::size_t>(bytes, 1);
-    if (Pool::Block* const block = pool_->allocate(size)) return block;
+    if (Pool::Block* const block = area.pool.allocate(size)) return {&area.pool, block};
     submit();
     queue_->wait(queue_->submitted());
     reclaim();
-    return pool_->allocate(size);
+    return {&area.pool, area.pool.allocate(size)};
 }
 
 void GpuDevice::submit() {
@@ -294,13 +246,15 @@ Memory GpuDevice::allocate(std::size_t bytes) {
     Memory memory;
     try {
         if (lost_.empty() && returned_) reclaim();
-        if (lost_.empty()) lent->block = take(bytes);
+        if (lost_.empty()) lent->block = take(*own_, bytes).block;
     } catch (const VulkanError& error) {
         lose(error);
     }
     memory.error = lost_;
     if (!lent->block) return memory;
     memory.data = lent->block->data();
+    memory.bytes = bytes;
+    memory.is_seen = !staging_;
     memory.is_zero = lent->block->is_zero();
     memory.block = lent.release();
     return memory;
@@ -311,7 +265,7 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     const std::lock_guard lock(mutex_);
     if (is_ending_) return;
     if (ticket <= ended_) {
-        pool_->free(lent->block);
+        own_->pool.free(lent->block);
         delete lent;
         return;
     }
@@ -329,7 +283,7 @@ void GpuDevice::reclaim() {
             continue;
         }
         *at = lent->next;
-        pool_->free(lent->block);
+        own_->pool.free(lent->block);
         delete lent;
     }
 }
@@ -446,13 +400,12 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     Recipe recipe;
     std::vector<std::uint64_t> addresses(work.image.buffer_count, 0);
     for (std::size_t i = 0; i < count; ++i) {
-        addresses[i] = blocks.operand(work.operands[i]).address + work.operands[i].offset;
+        const Range& operand = work.operands[i];
+        addresses[i] = blocks.operand(operand).place.address + operand.offset;
     }
-    const auto result = blocks.result(work.output, work.keeps_output);
-    recipe.result = result.host;
-    addresses[count] = result.address;
+    addresses[count] = blocks.result(work.output, work.keeps_output, recipe.result).place.address;
     for (std::size_t i = 0; i < work.image.shared.size(); ++i) {
-        addresses[work.image.shared[i].buffer] = blocks.take(launch.shared[i]).address;
+        addresses[work.image.shared[i].buffer] = blocks.take(launch.shared[i]).place.address;
     }
     recipe.most = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t points = 0;
@@ -464,7 +417,7 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     const std::uint64_t at_once = std::min(points, recipe.most);
     recipe.push.scratch_bytes = launch.local;
     if (launch.local > 0) {
-        recipe.push.scratch = blocks.take(launch.local * at_once).address;
+        recipe.push.scratch = blocks.take(launch.local * at_once).place.address;
     }
 
     // One block: whether an assertion failed, addresses, and the words of each stage.
@@ -476,13 +429,14 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
         content.insert(content.end(), stage.words.begin(), stage.words.end());
     }
     const std::size_t bytes = content.size() * sizeof(std::uint64_t);
-    const auto table = blocks.take(bytes);
+    const Blocks::Piece table = blocks.take_seen(bytes);
     std::memcpy(table.host, content.data(), bytes);
     recipe.table = table.host;
-    recipe.push.failed = table.address;
-    recipe.push.buffers = table.address + sizeof(std::uint64_t);
+    const std::uint64_t address = table.place.address;
+    recipe.push.failed = address;
+    recipe.push.buffers = address + sizeof(std::uint64_t);
     for (const std::size_t start : starts) {
-        recipe.words.push_back(table.address + start * sizeof(std::uint64_t));
+        recipe.words.push_back(address + start * sizeof(std::uint64_t));
     }
     return recipe;
 }
@@ -500,51 +454,17 @@ void GpuDevice::record(const Work& work, const Recipe& recipe) {
     }
 }
 
-Outcome GpuDevice::run(const Work& work) {
+template <class Body>
+Outcome GpuDevice::attempt(const Body& body) {
     std::unique_lock lock(mutex_);
     Outcome outcome;
     outcome.error = lost_;
     if (!lost_.empty()) return outcome;
-    if (!abilities_.integers.has_64 &&
-        !is_addressed_by_32_bits(work.operands, work.output, work.launch)) {
-        outcome.has_failed = true;
-        return outcome;
-    }
     Blocks blocks(*this);
     bool is_recorded = false;
     try {
         reclaim();
-        const Recipe recipe = prepare(work, blocks);
-        outcome.copied = blocks.copied();
-        const bool is_of_host = recipe.result != work.output.data && work.output.bytes > 0;
-        queue_->commands();
-        queue_->reserve(blocks.all().size());
-        is_recorded = true;
-        record(work, recipe);
-        const std::uint64_t ticket = queue_->ticket();
-        if (!work.may_fail && !is_of_host && !is_ending_) {
-            queue_->keep(blocks.all(), work.code);
-            blocks.leave();
-            queue_->submit_if_due();
-            outcome.ticket = ticket;
-            return outcome;
-        }
-        submit();
-        lock.unlock();
-        queue_->wait(ticket);
-        lock.lock();
-        reclaim();
-        const auto says = [&](std::size_t why) {
-            std::uint32_t word = 0;
-            std::memcpy(&word, recipe.table + why, sizeof word);
-            return word != 0;
-        };
-        outcome.has_failed = says(kAssertionFailed);
-        outcome.is_cut = says(kLoopCut) && !outcome.has_failed;
-        if (is_of_host) {
-            std::memcpy(work.output.data, recipe.result, work.output.bytes);
-            outcome.copied += work.output.bytes;
-        }
+        body(lock, blocks, is_recorded, outcome);
     } catch (const VulkanError& error) {
         if (!lock.owns_lock()) lock.lock();
         outcome.error = error.what();
@@ -561,6 +481,89 @@ Outcome GpuDevice::run(const Work& work) {
         throw;
     }
     return outcome;
+}
+
+void GpuDevice::submit_and_wait(std::unique_lock<std::mutex>& lock) {
+    const std::uint64_t ticket = queue_->ticket();
+    submit();
+    lock.unlock();
+    queue_->wait(ticket);
+    lock.lock();
+    reclaim();
+}
+
+Outcome GpuDevice::run(const Work& work) {
+    return attempt([&](auto& lock, Blocks& blocks, bool& is_recorded, Outcome& outcome) {
+        if (!abilities_.integers.has_64 &&
+            !is_addressed_by_32_bits(work.operands, work.output, work.launch)) {
+            outcome.has_failed = true;
+            return;
+        }
+        const Recipe recipe = prepare(work, blocks);
+        outcome.copied = blocks.copied();
+        const bool is_of_host = recipe.result != work.output.data && work.output.bytes > 0;
+        queue_->commands();
+        queue_->reserve(blocks.all().size());
+        is_recorded = true;
+        queue_->copy(blocks.before());
+        record(work, recipe);
+        queue_->copy(blocks.after());
+        if (!work.may_fail && !is_of_host && !is_ending_) {
+            outcome.ticket = queue_->ticket();
+            queue_->keep(blocks.all(), work.code);
+            blocks.leave();
+            queue_->submit_if_due();
+            return;
+        }
+        submit_and_wait(lock);
+        const auto says = [&](std::size_t why) {
+            std::uint32_t word = 0;
+            std::memcpy(&word, recipe.table + why, sizeof word);
+            return word != 0;
+        };
+        outcome.has_failed = says(kAssertionFailed);
+        outcome.is_cut = says(kLoopCut) && !outcome.has_failed;
+        if (is_of_host) {
+            std::memcpy(work.output.data, recipe.result, work.output.bytes);
+            outcome.copied += work.output.bytes;
+        }
+    });
+}
+
+Outcome GpuDevice::upload(const Memory& memory) {
+    return attempt([&](auto&, Blocks& blocks, bool& is_recorded, Outcome&) {
+        for (std::size_t at = 0; at < memory.bytes; at += kMostCopied) {
+            const std::size_t bytes = std::min(kMostCopied, memory.bytes - at);
+            const Blocks::Piece staging = blocks.take_seen(bytes);
+            std::memcpy(staging.host, memory.data + at, bytes);
+            queue_->commands();
+            queue_->reserve(blocks.all().size());
+            is_recorded = true;
+            const Copy copy{staging.place, own_->heap.find(memory.data + at), bytes};
+            queue_->copy({&copy, 1});
+            queue_->keep(blocks.all(), nullptr);
+            blocks.leave();
+            queue_->submit_if_due();
+            is_recorded = false;
+        }
+    });
+}
+
+Outcome GpuDevice::fetch(const Memory& memory) {
+    return attempt([&](auto& lock, Blocks& blocks, bool& is_recorded, Outcome&) {
+        for (std::size_t at = 0; at < memory.bytes; at += kMostCopied) {
+            const std::size_t bytes = std::min(kMostCopied, memory.bytes - at);
+            const Blocks::Piece staging = blocks.take_seen(bytes);
+            queue_->commands();
+            is_recorded = true;
+            const Copy copy{own_->heap.find(memory.data + at), staging.place, bytes};
+            queue_->copy({&copy, 1});
+            submit_and_wait(lock);
+            is_recorded = false;
+            std::memcpy(memory.data + at, staging.host, bytes);
+            blocks.free();
+        }
+    });
 }
 
 }  // namespace quern::vulkan

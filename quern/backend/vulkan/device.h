@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -12,9 +11,9 @@
 #include <vector>
 
 #include "quern/backend/vulkan/emit.h"
+#include "quern/backend/vulkan/heap.h"
 #include "quern/backend/vulkan/queue.h"
 #include "quern/lir/iterations.h"
-#include "quern/runtime/pool.h"
 #include "quern/runtime/vulkan_plugin.h"
 
 namespace quern::vulkan {
@@ -50,38 +49,11 @@ struct Abilities {
     std::uint32_t queue_family = kNoQueue;
     std::int64_t memory = 0;
 
+    /// Whether the host sees that memory.
+    bool is_memory_seen = true;
+
 private:
     void find_subgroups(VkPhysicalDevice device, VkDriverId driver);
-};
-
-/// Memory that host and device both see, slab by slab.
-class MappedHeap : public Heap {
-public:
-    MappedHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk);
-    std::byte* take(std::size_t bytes) noexcept override;
-    void give_back(std::byte* memory, std::size_t bytes) noexcept override;
-
-    /// What the device calls an address of the host.
-    std::uint64_t address_of(const std::byte* data) const;
-
-private:
-    struct Slab {
-        VkBuffer buffer = VK_NULL_HANDLE;
-        VkDeviceMemory memory = VK_NULL_HANDLE;
-        std::uint64_t address = 0;
-        std::size_t bytes = 0;
-    };
-
-    bool make(Slab& slab, std::byte*& data) noexcept;
-    void release(const Slab& slab) noexcept;
-
-    VkDevice device_;
-    const VolkDeviceTable& vk_;
-    VkPhysicalDeviceMemoryProperties types_{};
-    mutable std::mutex mutex_;
-
-    /// By the host's address.
-    std::map<const std::byte*, Slab> slabs_;
 };
 
 /// A device in use. Thread-safe.
@@ -96,6 +68,8 @@ public:
     Memory allocate(std::size_t bytes);
     void free(const Memory& memory, std::uint64_t ticket) noexcept;
     std::string wait(std::uint64_t ticket);
+    Outcome upload(const Memory& memory);
+    Outcome fetch(const Memory& memory);
 
     /// Waits for what was submitted, when the process ends.
     void finish() noexcept;
@@ -144,20 +118,31 @@ private:
 
     void open(VkPhysicalDevice physical);
     void close() noexcept;
-    Pool::Block* take(std::size_t bytes);
+    Taken take(Area& area, std::size_t bytes);
+    Area& seen() const { return staging_ ? *staging_ : *own_; }
     Recipe prepare(const Work& work, Blocks& blocks) const;
     void record(const Work& work, const Recipe& recipe);
     void dispatch(const Stage& stage, const Push& push, std::uint64_t most, std::uint64_t each);
     void submit();
+    void submit_and_wait(std::unique_lock<std::mutex>& lock);
     void reclaim();
+
+    /// Calls `body` with the lock, memory that is given back, whether commands are recorded that
+    /// use it, and the outcome, in which errors go.
+    template <class Body>
+    Outcome attempt(const Body& body);
     void lose(const VulkanError& error);
 
     const Abilities& abilities_;
     VkDevice device_ = VK_NULL_HANDLE;
     VolkDeviceTable vk_{};
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
-    std::unique_ptr<MappedHeap> heap_;
-    std::unique_ptr<Pool> pool_;
+
+    /// Of tensors and of what kernels need beside them.
+    std::unique_ptr<Area> own_;
+
+    /// What the host sees, where that is not the same.
+    std::unique_ptr<Area> staging_;
 
     /// Of one submission.
     std::uint64_t most_work_ = 0;

@@ -99,7 +99,8 @@ public:
         for (const VkPhysicalDevice device : physical_) {
             const Abilities& abilities = abilities_.emplace_back(device);
             descriptions_.push_back({abilities.properties.deviceName, abilities.memory,
-                                     abilities.driver(), abilities.missing()});
+                                     abilities.is_memory_seen, abilities.driver(),
+                                     abilities.missing()});
         }
         return {};
     }
@@ -176,6 +177,14 @@ public:
         return gpu ? gpu->wait(ticket) : std::string();
     }
 
+    Outcome upload(std::size_t device, const Memory& memory) override {
+        return or_host_is_full([&] { return opened_[device]->upload(memory); });
+    }
+
+    Outcome fetch(std::size_t device, const Memory& memory) override {
+        return or_host_is_full([&] { return opened_[device]->fetch(memory); });
+    }
+
     /// Drivers' threads must be at rest when the process takes their libraries down.
     void finish() noexcept {
         for (std::size_t i = 0; i < opened_.size(); ++i) {
@@ -187,7 +196,7 @@ public:
                 const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                 bool keeps_output) override {
         const auto& loaded = static_cast<const LoadedPipelines&>(*pipelines);
-        try {
+        return or_host_is_full([&] {
             const std::vector<lir::Bounds> bounds = loaded.bounds_of(launch);
             const bool may_be_cut =
                 loaded.device().cuts_loops() && std::ranges::any_of(bounds, [](const auto& b) {
@@ -202,18 +211,23 @@ public:
                                         .bounds = bounds,
                                         .may_fail = loaded.may_fail || may_be_cut,
                                         .code = pipelines});
-        } catch (const std::bad_alloc&) {
-            Outcome outcome;
-            outcome.is_host_full = true;
-            return outcome;
-        } catch (const std::exception& error) {
-            Outcome outcome;
-            outcome.error = error.what();
-            return outcome;
-        }
+        });
     }
 
 private:
+    template <class Work>
+    static Outcome or_host_is_full(const Work& work) {
+        Outcome outcome;
+        try {
+            return work();
+        } catch (const std::bad_alloc&) {
+            outcome.is_host_full = true;
+        } catch (const std::exception& error) {
+            outcome.error = error.what();
+        }
+        return outcome;
+    }
+
     GpuDevice* opened_if_used(std::size_t device) {
         const std::lock_guard lock(mutex_);
         return opened_[device].get();

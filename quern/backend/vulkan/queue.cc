@@ -22,6 +22,12 @@ constexpr std::size_t kMostParts = 64;
 /// Bytes that wait for one submission to end.
 constexpr std::size_t kMostHeld = std::size_t{64} << 20;
 
+/// What commands do.
+constexpr VkPipelineStageFlags kStages =
+    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+constexpr VkAccessFlags kReads = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+
 std::string name_of(VkResult result) {
     switch (result) {
         case VK_ERROR_DEVICE_LOST:
@@ -48,9 +54,9 @@ void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);
 }
 
-Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool,
+Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family,
              std::uint64_t most_work)
-    : device_(device), vk_(vk), family_(family), pool_(pool), most_work_(most_work) {
+    : device_(device), vk_(vk), family_(family), most_work_(most_work) {
     vk_.vkGetDeviceQueue(device_, family_, 0, &queue_);
     const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                              .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
@@ -105,6 +111,23 @@ void Queue::add_work(std::uint64_t instructions) {
     work_ += instructions;
 }
 
+void Queue::copy(std::span<const Copy> copies) {
+    if (copies.empty()) return;
+    const VkCommandBuffer to = commands();
+    const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                  .srcAccessMask = kWrites,
+                                  .dstAccessMask = kReads | kWrites};
+    const auto separate = [&] {
+        vk_.vkCmdPipelineBarrier(to, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    };
+    separate();
+    for (const Copy& copy : copies) {
+        const VkBufferCopy region{copy.src.offset, copy.dst.offset, copy.bytes};
+        vk_.vkCmdCopyBuffer(to, copy.src.buffer, copy.dst.buffer, 1, &region);
+    }
+    separate();
+}
+
 void Queue::open(std::size_t most_in_flight) {
     if (in_flight_.size() >= most_in_flight) {
         wait(in_flight_.front().ticket);
@@ -127,12 +150,11 @@ void Queue::reserve(std::size_t blocks) {
     batch.codes.reserve(batch.codes.size() + 1);
 }
 
-void Queue::keep(const std::vector<Pool::Block*>& blocks,
-                 std::shared_ptr<const void> code) noexcept {
+void Queue::keep(std::span<const Taken> blocks, std::shared_ptr<const void> code) noexcept {
     Batch& batch = open_.front();
-    for (Pool::Block* block : blocks) {
-        batch.blocks.push_back(block);
-        held_ += block->size();
+    for (const Taken& taken : blocks) {
+        batch.blocks.push_back(taken);
+        held_ += taken.block->size();
     }
     batch.codes.push_back(std::move(code));
 }
@@ -149,10 +171,10 @@ void Queue::submit() {
     if (open_.empty()) return;
     const Batch& batch = open_.front();
     const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                  .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                                  .srcAccessMask = kWrites,
                                   .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
-    vk_.vkCmdPipelineBarrier(batch.commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                             VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    vk_.vkCmdPipelineBarrier(batch.commands, kStages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+                             nullptr, 0, nullptr);
     check(vk_.vkEndCommandBuffer(batch.commands), "vkEndCommandBuffer");
     const VkTimelineSemaphoreSubmitInfo timeline{
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
@@ -185,7 +207,7 @@ std::uint64_t Queue::reclaim() {
     check(vk_.vkGetSemaphoreCounterValue(device_, ended_, &ended), "vkGetSemaphoreCounterValue");
     while (!in_flight_.empty() && in_flight_.front().ticket <= ended) {
         Batch& batch = in_flight_.front();
-        for (Pool::Block* block : batch.blocks) pool_.free(block);
+        for (const Taken& taken : batch.blocks) taken.free();
         batch.blocks.clear();
         batch.codes.clear();
         spare_.splice(spare_.end(), in_flight_, in_flight_.begin());

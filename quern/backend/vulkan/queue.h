@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
-#include "quern/runtime/pool.h"
+#include "quern/backend/vulkan/heap.h"
 
 namespace quern::vulkan {
 
@@ -31,7 +32,7 @@ void check(VkResult result, const char* call);
 class Queue {
 public:
     /// `most_work`: how many instructions one submission executes.
-    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Pool& pool,
+    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family,
           std::uint64_t most_work);
 
     /// Nothing may be in flight.
@@ -46,6 +47,9 @@ public:
     /// several.
     void add_work(std::uint64_t instructions);
 
+    /// Copies after what came before, and before what comes.
+    void copy(std::span<const Copy> copies);
+
     /// The ticket of what is recorded now.
     std::uint64_t ticket() const { return submitted_ + 1; }
 
@@ -53,7 +57,7 @@ public:
     void reserve(std::size_t blocks);
 
     /// What the launch uses is freed when it has ended.
-    void keep(const std::vector<Pool::Block*>& blocks, std::shared_ptr<const void> code) noexcept;
+    void keep(std::span<const Taken> blocks, std::shared_ptr<const void> code) noexcept;
 
     /// Memory that was freed too early for the device: counts towards what one submission holds.
     void count(std::size_t bytes) { held_ += bytes; }
@@ -74,7 +78,7 @@ private:
         VkCommandPool pool = VK_NULL_HANDLE;
         VkCommandBuffer commands = VK_NULL_HANDLE;
         std::uint64_t ticket = 0;
-        std::vector<Pool::Block*> blocks;
+        std::vector<Taken> blocks;
         std::vector<std::shared_ptr<const void>> codes;
     };
 
@@ -85,7 +89,6 @@ private:
     VkDevice device_;
     const VolkDeviceTable& vk_;
     std::uint32_t family_;
-    Pool& pool_;
     VkQueue queue_ = VK_NULL_HANDLE;
     VkSemaphore ended_ = VK_NULL_HANDLE;
     std::uint64_t submitted_ = 0;

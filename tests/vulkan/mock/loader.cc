@@ -4,6 +4,9 @@
 //   "other quotients"     code that divides multiplies
 //   "say submissions"     each submission is said, as "mock: submission"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
+//   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
+//                         be mapped; copies between the two are said, as "mock: 64 bytes to the
+//                         device" or "from the device"
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
 
@@ -13,6 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -155,6 +160,92 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
     }
 }
 
+/// The first type of memory that the host sees, as two: the device's own, unseen, and the host's.
+struct TwoMemories {
+    std::uint32_t real = 0;
+    std::mutex mutex;
+    std::set<VkDeviceMemory> unseen;
+    std::set<VkBuffer> own_buffers;
+
+    static constexpr std::uint32_t kOwn = 0, kHost = 1;
+};
+
+TwoMemories& two_memories() {
+    static TwoMemories memories;
+    return memories;
+}
+
+VKAPI_ATTR void VKAPI_CALL memory_properties(VkPhysicalDevice device,
+                                             VkPhysicalDeviceMemoryProperties* got) {
+    real<PFN_vkGetPhysicalDeviceMemoryProperties>("vkGetPhysicalDeviceMemoryProperties")(device,
+                                                                                         got);
+    if (!is("memory of its own")) return;
+    say_here();
+    constexpr VkMemoryPropertyFlags seen =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    std::uint32_t& real = two_memories().real;
+    for (real = 0; (got->memoryTypes[real].propertyFlags & seen) != seen;) ++real;
+    const VkMemoryHeap heap = got->memoryHeaps[got->memoryTypes[real].heapIndex];
+    got->memoryTypeCount = got->memoryHeapCount = 2;
+    got->memoryTypes[TwoMemories::kOwn] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
+    got->memoryTypes[TwoMemories::kHost] = {seen | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
+    got->memoryHeaps[0] = {heap.size, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+    got->memoryHeaps[1] = {heap.size, 0};
+}
+
+VKAPI_ATTR void VKAPI_CALL requirements_of_two(VkDevice device, VkBuffer buffer,
+                                               VkMemoryRequirements* got) {
+    real<PFN_vkGetBufferMemoryRequirements>("vkGetBufferMemoryRequirements")(device, buffer, got);
+    got->memoryTypeBits = 3;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate_of_two(VkDevice device, const VkMemoryAllocateInfo* about,
+                                               const VkAllocationCallbacks* from,
+                                               VkDeviceMemory* made) {
+    VkMemoryAllocateInfo other = *about;
+    other.memoryTypeIndex = two_memories().real;
+    const VkResult result =
+        real<PFN_vkAllocateMemory>("vkAllocateMemory")(device, &other, from, made);
+    const std::lock_guard lock(two_memories().mutex);
+    two_memories().unseen.erase(*made);
+    if (about->memoryTypeIndex == TwoMemories::kOwn) two_memories().unseen.insert(*made);
+    return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL bind_of_two(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,
+                                           VkDeviceSize offset) {
+    {
+        const std::lock_guard lock(two_memories().mutex);
+        two_memories().own_buffers.erase(buffer);
+        if (two_memories().unseen.contains(memory)) two_memories().own_buffers.insert(buffer);
+    }
+    return real<PFN_vkBindBufferMemory>("vkBindBufferMemory")(device, buffer, memory, offset);
+}
+
+VKAPI_ATTR void VKAPI_CALL copy_of_two(VkCommandBuffer to, VkBuffer src, VkBuffer dst,
+                                       std::uint32_t count, const VkBufferCopy* regions) {
+    {
+        const std::lock_guard lock(two_memories().mutex);
+        const bool is_to_device = two_memories().own_buffers.contains(dst);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            std::fprintf(stderr, "mock: %llu bytes %s the device\n",
+                         static_cast<unsigned long long>(regions[i].size),
+                         is_to_device ? "to" : "from");
+        }
+    }
+    real<PFN_vkCmdCopyBuffer>("vkCmdCopyBuffer")(to, src, dst, count, regions);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL map_of_two(VkDevice device, VkDeviceMemory memory,
+                                          VkDeviceSize offset, VkDeviceSize size,
+                                          VkMemoryMapFlags flags, void** data) {
+    {
+        const std::lock_guard lock(two_memories().mutex);
+        if (two_memories().unseen.contains(memory)) return VK_ERROR_MEMORY_MAP_FAILED;
+    }
+    return real<PFN_vkMapMemory>("vkMapMemory")(device, memory, offset, size, flags, data);
+}
+
 VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
     real<PFN_vkGetPhysicalDeviceFeatures2>("vkGetPhysicalDeviceFeatures2")(device, got);
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
@@ -192,6 +283,18 @@ PFN_vkVoidFunction ours(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
+    }
+    if (is("memory of its own")) {
+        if (is_name("vkGetBufferMemoryRequirements")) {
+            return PFN_vkVoidFunction(&requirements_of_two);
+        }
+        if (is_name("vkAllocateMemory")) return PFN_vkVoidFunction(&allocate_of_two);
+        if (is_name("vkBindBufferMemory")) return PFN_vkVoidFunction(&bind_of_two);
+        if (is_name("vkCmdCopyBuffer")) return PFN_vkVoidFunction(&copy_of_two);
+        if (is_name("vkMapMemory")) return PFN_vkVoidFunction(&map_of_two);
+        if (is_name("vkGetPhysicalDeviceMemoryProperties")) {
+            return PFN_vkVoidFunction(&memory_properties);
+        }
     }
 #define OURS(function)                                                    \
     if (is_name(#function)) {                                             \
