@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 
 #include "quern/frontend/prepare.h"
@@ -11,6 +12,7 @@
 #include "quern/ir/index.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/storage.h"
+#include "quern/runtime/vulkan_plugin.h"
 #include "quern/support/check.h"
 
 namespace quern::frontend {
@@ -113,8 +115,15 @@ Cut cut_of(ir::Kernel& kernel, Spread spread) {
     return cut;
 }
 
-/// How often the loop runs; none if that differs between points.
-std::optional<std::int64_t> trips_of(const BoundLaunch& launch, const Stmt& loop) {
+/// The iterations of a loop, of which number n has the value begin + n * step.
+struct Iterations {
+    std::int64_t begin = 0;
+    std::int64_t step = 1;
+    std::int64_t count = 0;
+};
+
+/// None if they differ between points.
+std::optional<Iterations> iterations_of(const BoundLaunch& launch, const Stmt& loop) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
     std::vector<std::int64_t> scalars;
     for (const interpret::ScalarValue& value : launch.scalars) scalars.push_back(value.integer);
@@ -126,7 +135,63 @@ std::optional<std::int64_t> trips_of(const BoundLaunch& launch, const Stmt& loop
     const auto end = ir::evaluate(kernel, loop.end, environment);
     const auto step = exists(loop.step) ? ir::evaluate(kernel, loop.step, environment) : 1;
     if (!begin || !end || !step || *step < 1) return std::nullopt;
-    return *end <= *begin ? 0 : (*end - *begin - 1) / *step + 1;
+    return Iterations{*begin, *step, *end <= *begin ? 0 : (*end - *begin - 1) / *step + 1};
+}
+
+/// The axes of the output on which a store's place is the loop's variable.
+std::vector<bool> axes_of(const ir::Kernel& kernel, const Stmt& store, ir::SymbolId loop) {
+    std::vector<bool> axes;
+    for (const ExprId index : store.indices) {
+        const ir::Expr& e = kernel[index];
+        axes.push_back(e.kind == ExprKind::Symbol && e.a == loop);
+    }
+    return axes;
+}
+
+/// Leaves those on which every store to the output is so.
+void keep_axes(const ir::Kernel& kernel, const std::vector<Stmt>& block, ir::SymbolId loop,
+               std::vector<bool>& axes) {
+    for (const Stmt& s : block) {
+        if (s.kind == StmtKind::Store && s.buffer == kernel.output()) {
+            const std::vector<bool> own = axes_of(kernel, s, loop);
+            for (std::size_t p = 0; p < axes.size(); ++p) axes[p] = axes[p] && own[p];
+        }
+        keep_axes(kernel, s.body, loop, axes);
+        keep_axes(kernel, s.otherwise, loop, axes);
+    }
+}
+
+/// The axis of which a part of the loop writes a slice of the output, and nothing else.
+std::optional<std::size_t> axis_of_parts(const ir::Kernel& kernel, const Stmt& loop, int rank) {
+    const bool is_flat = kernel.buffers[kernel.output()].flat;
+    std::vector<bool> axes(is_flat ? 1 : std::size_t(rank), true);
+    keep_axes(kernel, loop.body, loop.symbol, axes);
+    const auto found = std::ranges::find(axes, true);
+    if (found == axes.end()) return std::nullopt;
+    return std::size_t(found - axes.begin());
+}
+
+/// Copies places [begin, end) of an axis, as far as there are such, between row-major tensors of
+/// one shape.
+void copy_slice(const Tensor& src, Tensor& dst, const Shape& shape, std::size_t axis,
+                std::int64_t begin, std::int64_t end) {
+    begin = std::max<std::int64_t>(begin, 0);
+    end = std::min(end, shape[axis]);
+    if (begin >= end) return;
+    const auto product = [&](std::size_t from, std::size_t to) {
+        std::size_t count = 1;
+        for (std::size_t p = from; p < to; ++p) count *= std::size_t(shape[p]);
+        return count;
+    };
+    const std::size_t inner = product(axis + 1, shape.size()) * size_of(src.dtype());
+    const std::size_t bytes = std::size_t(end - begin) * inner;
+    if (bytes == 0) return;
+    const auto* const from = static_cast<const std::byte*>(src.data());
+    auto* const to = static_cast<std::byte*>(dst.data());
+    for (std::size_t o = 0; o < product(0, axis); ++o) {
+        const std::size_t at = (o * std::size_t(shape[axis]) + std::size_t(begin)) * inner;
+        std::memcpy(to + at, from + at, bytes);
+    }
 }
 
 /// Whether it is seen that no two points use one element of the output.
@@ -144,32 +209,35 @@ bool are_points_apart(const BoundLaunch& launch, Stmt& outermost) {
 
 std::string why_not(const BoundLaunch& launch, Cut& cut, Stmt& outermost) {
     if (!cut.why_not.empty()) return cut.why_not;
-    if (!trips_of(launch, *cut.loop)) return "the ends of its loops differ between points";
+    if (!iterations_of(launch, *cut.loop)) return "the ends of its loops differ between points";
     if (!cut.combine && !are_points_apart(launch, outermost)) {
         return "it is not seen that its points write elements of their own";
     }
     return {};
 }
 
-/// The device in whose memory all write their elements of the result: that of a device "vulkan:N"
-/// is seen by the others, but not the other way round.
-const Device& home_of(const std::vector<Device>& devices) {
-    const auto found = std::ranges::find_if(devices, &Device::is_vulkan);
-    return found == devices.end() ? devices[0] : *found;
+bool is_seen_by_host(const Device& device) {
+    const auto number = vulkan_number(device.id());
+    return !number || vulkan::is_memory_seen(*number);
 }
 
-std::string why_apart(const std::vector<Device>& devices, const Device& home, DType dtype) {
-    for (const Device& device : devices) {
-        if (device.is_vulkan() && device != home) {
-            return fmt::format("'{}' does not write in the memory of '{}'", device.id(), home.id());
-        }
-    }
-    // Some devices store a part of a word by storing all of it.
-    if (home.is_vulkan() && size_of(dtype) < sizeof(std::uint32_t)) {
-        return fmt::format("'{}' may write elements of {} together with its neighbours", home.id(),
-                           to_string(dtype));
-    }
-    return {};
+/// The device in whose memory results are: that of a device "vulkan:N" that the host sees, since
+/// others write there too, but not the other way round. Some devices store a part of a word by
+/// storing all of it, so such elements are written apart.
+Device home_of(const std::vector<Device>& devices, DType dtype) {
+    const bool is_part_of_word = size_of(dtype) < sizeof(std::uint32_t);
+    const auto is_for_all = [&](const Device& d) {
+        return d.is_vulkan() && is_seen_by_host(d) && !is_part_of_word;
+    };
+    const auto found = std::ranges::find_if(devices, is_for_all);
+    if (found != devices.end()) return *found;
+    const auto host = std::ranges::find_if_not(devices, &Device::is_vulkan);
+    return host == devices.end() ? Device("interpreter") : *host;
+}
+
+/// Whether a device does not write in the memory of another. What it writes is copied there.
+bool is_apart(const Device& device, const Device& home) {
+    return device.is_vulkan() && device != home;
 }
 
 void warn(const lang::Source& source, lang::Span span, const std::string& reason) {
@@ -276,28 +344,38 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     }
     const auto outermost =
         std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });
-    std::int64_t trips = 0;
+    Iterations all_of_them;
     if (std::string why = why_not(whole, cut, *outermost); !why.empty()) {
         warn(source, options.placement.span, why);
     } else {
-        trips = *trips_of(whole, *cut.loop);
+        all_of_them = *iterations_of(whole, *cut.loop);
     }
+    const std::int64_t trips = all_of_them.count;
     const std::int64_t count = std::min<std::int64_t>(std::int64_t(devices.size()), trips);
     if (count < 2) return launch(source, compute, operands, arguments, alone);
     devices.resize(std::size_t(count));
-    const Device home = home_of(devices);
-    const std::string together = cut.combine ? "" : why_apart(devices, home, whole.dtype);
-    if (!together.empty()) {
-        warn(source, options.placement.span, together);
+    const Device home = home_of(devices, whole.dtype);
+    const auto axis = axis_of_parts(kernel, *cut.loop, int(whole.shape.size()));
+    const auto apart =
+        std::ranges::find_if(devices, [&](const Device& d) { return is_apart(d, home); });
+    if (!cut.combine && !axis && apart != devices.end()) {
+        warn(
+            source, options.placement.span,
+            fmt::format(
+                "'{}' does not write in the memory of '{}', and its part is no slice of the result",
+                apart->id(), home.id()));
         return launch(source, compute, operands, arguments, alone);
     }
 
     // Functions that are piped are of the whole.
     if (cut.combine) alone.then.clear();
+    std::vector<Part> cuts;
     std::vector<BoundLaunch> parts;
     for (std::int64_t p = 0; p < count; ++p) {
-        alone.part = Part{options.placement.spread, trips / count * p + std::min(p, trips % count),
-                          trips / count * (p + 1) + std::min(p + 1, trips % count)};
+        const Part part{options.placement.spread, trips / count * p + std::min(p, trips % count),
+                        trips / count * (p + 1) + std::min(p + 1, trips % count)};
+        cuts.push_back(part);
+        alone.part = part;
         alone.placement.device = devices[std::size_t(p)];
         parts.push_back(bound(source, compute, operands, arguments, alone));
     }
@@ -306,21 +384,35 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     if (cut.combine) {
         // Far enough apart that no device loads or stores two of them at a time.
         constexpr std::int64_t kApart = 64;
-        all = Tensor({count * kApart}, parts[0].dtype, devices[0])
-                  .slice(0, 0, count * kApart, kApart);
+        const Device first = is_seen_by_host(devices[0]) ? devices[0] : home;
+        all = Tensor({count * kApart}, parts[0].dtype, first).slice(0, 0, count * kApart, kApart);
         for (std::int64_t p = 0; p < count; ++p) results.push_back(all.slice(0, p, p + 1));
     } else {
         const bool is_cleared = !writes_all(*whole.prepared, whole.binding, whole.shapes);
-        all = is_cleared ? Tensor(whole.shape, whole.dtype, home)
-                         : Tensor::empty(whole.shape, whole.dtype, home);
-        results.assign(std::size_t(count), all);
+        const auto made = [&](const Device& device) {
+            return is_cleared ? Tensor(whole.shape, whole.dtype, device)
+                              : Tensor::empty(whole.shape, whole.dtype, device);
+        };
+        all = made(home);
+        for (const Device& device : devices) {
+            results.push_back(is_apart(device, home) ? made(device) : all);
+        }
     }
     std::vector<std::function<void()>> work;
     for (std::size_t p = 0; p < parts.size(); ++p) {
         work.push_back([&, p] { run_part(source, parts[p], devices[p], results[p]); });
     }
     run_all(work);
-    return cut.combine ? combined(all, *cut.combine, options) : all.to(devices[0]);
+    if (cut.combine) return combined(all, *cut.combine, options);
+    const bool is_flat = kernel.buffers[kernel.output()].flat;
+    const Shape places = is_flat ? Shape{all.element_count()} : whole.shape;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        if (!is_apart(devices[p], home)) continue;
+        const auto place = [&](std::int64_t n) { return all_of_them.begin + n * all_of_them.step; };
+        copy_slice(results[p], all, places, *axis, place(cuts[p].begin),
+                   place(cuts[p].end - 1) + 1);
+    }
+    return all.to(devices[0]);
 }
 
 }  // namespace quern::frontend
