@@ -283,61 +283,56 @@ Bundle Lowerer::select(const ir::Expr& e) {
 /// Integers. A divisor of zero fails where the mask is true, and divides by 1 elsewhere; the least
 /// value divided by -1 wraps.
 Bundle Lowerer::divide(BinaryOp op, const Bundle& a, const Bundle& b, lang::Span span) {
-    Bundle result;
-    result.axes = a.axes | b.axes | (has_mask_ ? mask_.axes : 0);
-    for_each_copy(result.axes, [&](const Copy& copy) {
-        const ValueId x = at(a, copy), y = at(b, copy);
-        const DType dtype = b_.type(x).dtype;
-        const ValueId zero = number(0, dtype), one = number(1, dtype);
-        const std::int64_t constant = b_.constant_of(y).value_or(0);
-        ValueId divisor = y;
-        if (op == BinaryOp::FloorDiv && constant > 0 &&
-            std::has_single_bit(std::uint64_t(constant))) {
-            const auto shift = std::countr_zero(std::uint64_t(constant));
-            result.copies.push_back(shift == 0 ? x
-                                               : b_.binary(Op::ShiftRight, x, b_.integer(shift)));
-            return;
-        }
-        if (constant == 0) {
-            const ValueId is_zero = b_.compare(Op::Equal, y, zero);
-            const ValueId holds = b_.unary(Op::Not, is_zero);
-            assert_where_active(holds, copy, span);
-            divisor = b_.select(is_zero, one, y);
-        }
-        const bool may_wrap = !is_unsigned_integer(dtype) && (constant == 0 || constant == -1);
-        const ValueId wraps =
-            may_wrap ? b_.compare(Op::Equal, divisor, number(-1, dtype)) : lir::kNone;
-        if (may_wrap) divisor = b_.select(wraps, one, divisor);
-        ValueId quotient = b_.binary(op == BinaryOp::Rem ? Op::Rem : Op::Div, x, divisor);
-        if (may_wrap) {
-            quotient = b_.select(wraps, op == BinaryOp::Rem ? zero : b_.sub(zero, x), quotient);
-        }
-        if (op == BinaryOp::FloorDiv && !is_unsigned_integer(dtype)) {
-            // x - q * y is the remainder; one less where it has the other sign than y.
-            const ValueId rest = b_.sub(x, b_.mul(quotient, y));
-            const ValueId differs = b_.binary(Op::And, b_.compare(Op::NotEqual, rest, zero),
-                                              b_.binary(Op::Xor, b_.compare(Op::Less, rest, zero),
-                                                        b_.compare(Op::Less, y, zero)));
-            quotient = b_.select(differs, b_.sub(quotient, one), quotient);
-        }
-        result.copies.push_back(quotient);
+    // The mask says which divisors count, but not what quotients are.
+    const auto is_constant = [&](ValueId y) { return b_.constant_of(y).value_or(0) != 0; };
+    const bool may_fail = !std::all_of(b.copies.begin(), b.copies.end(), is_constant);
+    for_each_copy(may_fail ? b.axes | (has_mask_ ? mask_.axes : 0) : 0, [&](const Copy& copy) {
+        const ValueId y = at(b, copy);
+        if (is_constant(y)) return;
+        const ValueId is_zero = b_.compare(Op::Equal, y, number(0, b_.type(y).dtype));
+        assert_where_active(b_.unary(Op::Not, is_zero), copy, span);
     });
-    return result;
+    return map(a, b, [&](ValueId x, ValueId y) { return quotient(op, x, y); });
+}
+
+/// By 1 instead of zero.
+ValueId Lowerer::quotient(BinaryOp op, ValueId x, ValueId y) {
+    const DType dtype = b_.type(x).dtype;
+    const ValueId zero = number(0, dtype), one = number(1, dtype);
+    const std::int64_t constant = b_.constant_of(y).value_or(0);
+    ValueId divisor = y;
+    if (op == BinaryOp::FloorDiv && constant > 0 && std::has_single_bit(std::uint64_t(constant))) {
+        const auto shift = std::countr_zero(std::uint64_t(constant));
+        return shift == 0 ? x : b_.binary(Op::ShiftRight, x, b_.integer(shift));
+    }
+    if (constant == 0) divisor = b_.select(b_.compare(Op::Equal, y, zero), one, y);
+    const bool may_wrap = !is_unsigned_integer(dtype) && (constant == 0 || constant == -1);
+    const ValueId wraps = may_wrap ? b_.compare(Op::Equal, divisor, number(-1, dtype)) : lir::kNone;
+    if (may_wrap) divisor = b_.select(wraps, one, divisor);
+    ValueId result = b_.binary(op == BinaryOp::Rem ? Op::Rem : Op::Div, x, divisor);
+    if (may_wrap) {
+        result = b_.select(wraps, op == BinaryOp::Rem ? zero : b_.sub(zero, x), result);
+    }
+    if (op != BinaryOp::FloorDiv || is_unsigned_integer(dtype)) return result;
+    // x - q * y is the remainder; one less where it has the other sign than y.
+    const ValueId rest = b_.sub(x, b_.mul(result, y));
+    const ValueId differs = b_.binary(
+        Op::And, b_.compare(Op::NotEqual, rest, zero),
+        b_.binary(Op::Xor, b_.compare(Op::Less, rest, zero), b_.compare(Op::Less, y, zero)));
+    return b_.select(differs, b_.sub(result, one), result);
 }
 
 /// Integers. A negative exponent fails where the mask is true.
 Bundle Lowerer::integer_powers(const Bundle& x, const Bundle& n, lang::Span span) {
-    Bundle result;
-    result.axes = x.axes | n.axes | (has_mask_ ? mask_.axes : 0);
-    for_each_copy(result.axes, [&](const Copy& copy) {
-        const ValueId base = at(x, copy), exponent = at(n, copy);
-        const DType dtype = b_.type(exponent).dtype;
-        if (!is_unsigned_integer(dtype)) {
-            assert_where_active(b_.compare(Op::LessEqual, number(0, dtype), exponent), copy, span);
-        }
-        result.copies.push_back(integer_power(b_, base, exponent));
-    });
-    return result;
+    const DType dtype = b_.type(n.copies[0]).dtype;
+    if (!is_unsigned_integer(dtype)) {
+        for_each_copy(n.axes | (has_mask_ ? mask_.axes : 0), [&](const Copy& copy) {
+            const ValueId holds = b_.compare(Op::LessEqual, number(0, dtype), at(n, copy));
+            assert_where_active(holds, copy, span);
+        });
+    }
+    return map(x, n,
+               [&](ValueId base, ValueId exponent) { return integer_power(b_, base, exponent); });
 }
 
 }  // namespace quern::schedule

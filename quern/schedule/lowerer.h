@@ -124,6 +124,7 @@ private:
     template <class F>
     ValueId exactly(F expand);
     Bundle divide(ir::BinaryOp op, const Bundle& a, const Bundle& b, lang::Span span);
+    ValueId quotient(ir::BinaryOp op, ValueId x, ValueId y);
     Bundle integer_powers(const Bundle& x, const Bundle& n, lang::Span span);
     ValueId number(double value, DType dtype);
 

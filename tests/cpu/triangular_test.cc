@@ -6,6 +6,7 @@ namespace quern::cpu_test {
 namespace {
 
 class Triangular : public Compiled, public testing::WithParamInterface<const char*> {};
+class QuotientsUnderConditions : public Triangular {};
 
 TEST_P(Triangular, ProductsGiveTheInterpretersNumbers) {
     const std::string begin =
@@ -22,6 +23,19 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Triangular,
                                          "  for k in 0..n:\n    var u = 0.0\n"
                                          "    for l in 0..k: u += a[i, l] * b[l, j]\n    s += u\n",
                                          "  for k in 0..n: s += exp(a[i, k]) * b[k, j]\n"));
+
+/// What all lanes and copies share is one value under a condition too.
+TEST_P(QuotientsUnderConditions, GiveTheInterpretersNumbers) {
+    const std::string begin =
+        "compute(x, w) {\n@kernel custom\nfor i in 0..n, j in 0..m:\n  var s = x[i, j]\n"
+        "  if j > i:\n    for k in 0..";
+    const Case c(begin + GetParam() + ": s += w[k]\n  out[i, j] = s + w[0]\n}",
+                 {uniform({19, 64}, 1), uniform({64}, 2)});
+    expect_agreement(c, 1e-5, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, QuotientsUnderConditions,
+                         testing::Values("i / 2", "i / 3", "i / n", "i % 5", "i % m", "n - i / 3"));
 
 }  // namespace
 }  // namespace quern::cpu_test
