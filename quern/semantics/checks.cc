@@ -24,8 +24,8 @@ void Lowering::check_bounds() {
             const ExprId run = run_of(access.index[p], access.loops);
             if (bare || (exists(run) && !kernel_.is_constant(run))) continue;
             const std::string& name = kernel_.buffers[access.buffer].name;
-            const ExprId low = over_loops(access.index[p], access.loops, false);
-            const ExprId high = over_loops(access.index[p], access.loops, true);
+            const ExprId low = attained_over_loops(access.index[p], access.loops, false);
+            const ExprId high = attained_over_loops(access.index[p], access.loops, true);
             if (exists(low) && ir::proves_less(kernel_, low, zero())) {
                 report(Code::E0507, access.index_spans[p],
                        fmt::format("the index of axis {} of '{}' is negative", p, name))

@@ -28,6 +28,12 @@ bool is_fixed(const ir::Kernel& kernel, ExprId id) {
     return !contains(kernel, id, ExprKind::Symbol) && !contains(kernel, id, ExprKind::Load);
 }
 
+std::vector<ir::LoopRange> ranges_in(const std::vector<LoopScope>& loops) {
+    std::vector<ir::LoopRange> ranges;
+    for (const LoopScope& loop : loops) ranges.push_back(loop.range);
+    return ranges;
+}
+
 ExprId Lowering::dim_named(const std::string& name, Span span) {
     std::uint32_t index = 0;
     while (index < kernel_.dims.size() && kernel_.dims[index].name != name) ++index;
@@ -211,7 +217,7 @@ std::set<std::uint32_t> Lowering::bound_dims() const {
     return bound;
 }
 
-ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {
+ExprId Lowering::attained_over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {
     if (kernel_.is_constant(expr)) return expr;
     for (const LoopScope& loop : loops) {
         if (kernel_[expr].kind != ExprKind::Symbol || kernel_[expr].a != loop.range.symbol)
@@ -221,18 +227,21 @@ ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bo
         return upper ? simplify(kernel_.binary(BinaryOp::Sub, limit, one())) : limit;
     }
     if (contains(kernel_, expr, ExprKind::Load)) return ir::kNoExpr;
-    std::vector<ir::LoopRange> ranges;
-    for (const LoopScope& loop : loops) ranges.push_back(loop.range);
-    ExprId bound =
+    const std::vector<ir::LoopRange> ranges = ranges_in(loops);
+    const ExprId bound =
         upper ? ir::upper_bound(kernel_, expr, ranges) : ir::lower_bound(kernel_, expr, ranges);
-    if (!exists(bound)) {
-        // A remainder is not monotonic, but it stays below its divisor.
-        const ir::Range range = ir::range_of(kernel_, expr, ir::ranges_of(kernel_, ranges));
-        const std::int64_t limit = upper ? range.high : range.low;
-        if (limit != ir::kInfinity && limit != ir::kMinusInfinity) bound = kernel_.integer(limit);
-    }
-    if (!exists(bound) || !is_fixed(kernel_, bound)) return ir::kNoExpr;
-    return bound;
+    return exists(bound) && is_fixed(kernel_, bound) ? bound : ir::kNoExpr;
+}
+
+ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {
+    const ExprId attained = attained_over_loops(expr, loops, upper);
+    if (exists(attained) || contains(kernel_, expr, ExprKind::Load)) return attained;
+    // A remainder is not monotonic, but it stays below its divisor.
+    const std::vector<ir::LoopRange> ranges = ranges_in(loops);
+    const ir::Range range = ir::range_of(kernel_, expr, ir::ranges_of(kernel_, ranges));
+    const std::int64_t limit = upper ? range.high : range.low;
+    const bool is_known = limit != ir::kInfinity && limit != ir::kMinusInfinity;
+    return is_known ? kernel_.integer(limit) : ir::kNoExpr;
 }
 
 void Lowering::add_range(Answers& answers, std::uint32_t dim, std::int64_t factor, ExprId room,

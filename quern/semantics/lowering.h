@@ -414,6 +414,10 @@ private:
 
     /// The dims to which the constraints so far give a value.
     std::set<std::uint32_t> bound_dims() const;
+
+    /// The least or largest value of an expression, or nothing: one that it has if no loop is
+    /// empty, or one that it does not pass.
+    ExprId attained_over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
     ExprId over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
 
     // checks.cc, races.cc, barriers.cc: what the finished CIR shows.

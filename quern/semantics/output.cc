@@ -140,7 +140,8 @@ bool Lowering::out_extent(OutIndex& index, Span span) {
         index.extent = simplify(kernel_.binary(BinaryOp::Add, high, index.length));
         index.runs = loops_run(index.at, index.extent);
     }
-    if (exists(low) && ir::proves_less(kernel_, low, zero())) {
+    const ExprId least = attained_over_loops(index.at, loops_, false);
+    if (exists(least) && ir::proves_less(kernel_, least, zero())) {
         report(Code::E0507, span, "the smallest index of 'out' is negative");
         return false;
     }

@@ -24,6 +24,19 @@ TEST(Check50, ABodyThatIsNotWrittenIsRefused) {
     EXPECT_EQ(findings(over_x("..."), with({{{4}}})).substr(0, 9), "E0406 3:1");
 }
 
+TEST(Check55, ABoundThatAnIndexNeedNotReachRefusesNothing) {
+    for (const char* index : {"min(i * i, n - 1)", "clamp(i % 4, 0, n - 1)",
+                              "clamp(i * i, 0, n - 1)", "min(i * i, n - 1) + 0 * i"}) {
+        const std::string text = std::string("for i in 0..n: out[i] = x[i] + x[") + index + "]";
+        EXPECT_EQ(findings(over_x(text), with({{{4}}})), "") << index;
+    }
+    EXPECT_EQ(findings(over_x("for i in 0..5: out[i] = x[(i * i) % 8]"), with({{{5}}})), "");
+    EXPECT_EQ(
+        findings(over_x("for i in 0..n: out[max(i * i, i) - i * i + i] = x[i]"), with({{{4}}}))
+            .find("E0507"),
+        std::string::npos);
+}
+
 TEST(Check55, AnIndexThatIsProvablyOutsideIsRefused) {
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = x[i] + x[-1]"), with({{{4}}})),
               "E0507 3:34 `-1`");
