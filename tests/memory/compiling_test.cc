@@ -66,6 +66,32 @@ TEST(Compiling, WithoutMemoryIsAnErrorAndTheProgramGoesOn) {
     EXPECT_EXIT(compile_some(std::size_t{200} << 20, 2), testing::ExitedWithCode(0), "");
 }
 
+/// Code of so many functions that it takes ten times the memory of others.
+void compile_large(std::size_t left) {
+    std::string text = "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var s = x[i]\n";
+    for (int k = 0; k < 150; ++k) {
+        text += "  s = pow(s + " + std::to_string(k) + ".0, 1.5) + tan(s) * sin(s)\n";
+    }
+    const Kernel large = Kernel(text + "  out[i] = s\n}").on(Device("cpu"));
+    const Tensor x({64});
+    Kernel(kernel_number(99)).on(Device("cpu"))(Tensor({64, 64}));
+    leave_addresses(left);
+    try {
+        large(x);
+    } catch (const OutOfMemory&) {
+    }
+    std::_Exit(0);
+}
+
+TEST(Compiling, OfManyFunctionsWithoutMemoryIsAnErrorToo) {
+    if (kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no plug-in with LLVM 19";
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    for (const std::size_t megabytes : {50, 100, 150, 200, 250}) {
+        EXPECT_EXIT(compile_large(megabytes << 20), testing::ExitedWithCode(0), "") << megabytes;
+    }
+}
+
 }  // namespace
 }  // namespace quern
 #endif
