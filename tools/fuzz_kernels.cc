@@ -6,8 +6,8 @@
 // schedule, by a random legal one and without integers of 64 bits; strict code is within the
 // generator's bound. So is code for the lanes of work-groups, run lane by lane without races, and
 // that of every device "vulkan:N"; reproducible bits are the interpreter's.
-// "one-way" compiles each kernel in one of these ways only, which its seed chooses, so that many
-// kernels take little time.
+// "one-way" takes one of the ways to compile each kernel and one of those to run it lane by lane,
+// which its seed chooses, and interprets what has no device, so that many kernels take little time.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED [one-way]]]
 
@@ -163,18 +163,21 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long se
     return {};
 }
 
-/// Lane by lane, as work-groups and as invocations run it.
-std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed) {
+/// Lane by lane, as work-groups and as invocations run it; one of these ways if so.
+std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed, bool one_way) {
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
     const auto expected = c.interpreted();
+    int way = 0;
+    const auto is_chosen = [&] { return !one_way || way++ == seed / 8 % 5; };
     for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
         target.has_int64 = seed % 2 == 0 || c.has_float64();
-        if (!quern::schedule::legal(c.kernel(), target).empty()) continue;
+        const bool is_legal = quern::schedule::legal(c.kernel(), target).empty();
         // None, and those of a part, of all, and of more than a work-group.
         const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[seed / 2 % 4];
         const std::string where = "on " + std::to_string(target.lanes) + " lanes, subgroups of " +
                                   std::to_string(subgroup) + ": ";
         for (const auto numerics : {quern::Numerics::Strict, quern::Numerics::Reproducible}) {
+            if (!is_chosen() || !is_legal) continue;
             const auto run = quern::cpu_test::run_on_lanes(c, numerics, target, subgroup);
             if (!run.mistake.empty()) return where + run.mistake;
             if (!expected || !run.result) return where + "an assertion failed";
@@ -186,6 +189,7 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed)
             if (!wrong.empty()) return where + wrong;
         }
     }
+    if (!is_chosen()) return {};
     const quern::ir::Facts facts = c.facts();
     const quern::schedule::Target target = quern::vulkan::kGroups;
     const auto numerics = quern::Numerics::Reproducible;
@@ -238,6 +242,7 @@ int main(int argc, char** argv) {
     }
     const bool terminal = isatty(STDERR_FILENO) != 0;
     long refused = 0, by_vulkan = 0;
+    if (one_way) quern::set_default_device("interpreter");
     // Warnings of random kernels say nothing.
     quern::set_warning_handler([](const quern::Diagnostic&) {});
     for (long n = 0; n < count; ++n) {
@@ -249,7 +254,7 @@ int main(int argc, char** argv) {
             if (wrong.empty()) wrong = check_cir(kernel);
             if (wrong.empty()) wrong = check_result(kernel);
             if (wrong.empty()) wrong = check_compiled(kernel, first + n, one_way, refused);
-            if (wrong.empty()) wrong = check_lanes(kernel, first + n);
+            if (wrong.empty()) wrong = check_lanes(kernel, first + n, one_way);
             if (wrong.empty()) wrong = check_vulkan(kernel, by_vulkan);
         } catch (const std::exception& error) {
             wrong = error.what();
