@@ -18,14 +18,6 @@ namespace {
 /// What a loop counts for if its length depends on other loops or on what is in memory.
 constexpr std::int64_t kUnknownTrips = 64;
 
-/// True if every launch knows the value before it begins.
-bool is_of_launch(const ir::Kernel& k, ExprId id) {
-    const ir::ExprIds nodes = ir::reachable(k, id);
-    return std::none_of(nodes.begin(), nodes.end(), [&](ExprId node) {
-        return k[node].kind == ir::ExprKind::Symbol || k[node].kind == ir::ExprKind::Load;
-    });
-}
-
 /// How many iterations the loops of a block do, about; kNoExpr if it has none.
 ExprId iterations_of(ir::Kernel& k, const std::vector<Stmt>& block) {
     ExprId sum = ir::kNoExpr;

@@ -191,7 +191,7 @@ public:
             s.otherwise = rewrite(std::move(s.otherwise), is_outside);
             if (s.kind == StmtKind::For && (is_outside || inside_) && is_long(s) &&
                 !reads_reduced(kernel_, s)) {
-                append(result, split(s, is_outside, 0));
+                append(result, has_known_chunks(s) ? split(s, is_outside, 0) : nested(s));
             } else {
                 result.push_back(std::move(s));
             }
@@ -200,10 +200,16 @@ public:
     }
 
 private:
-    bool is_long(const Stmt& loop) {
-        if (loop.reduces.empty()) return false;
+    /// The most iterations that it may have.
+    std::int64_t longest(const Stmt& loop) {
         const ExprId most = most_of(trips_of(kernel_, loop));
-        return ir::range_of(kernel_, ir::simplify(kernel_, most, ranges_), ranges_).high > kChunk;
+        return ir::range_of(kernel_, ir::simplify(kernel_, most, ranges_), ranges_).high;
+    }
+
+    bool is_long(const Stmt& loop) { return !loop.reduces.empty() && longest(loop) > kChunk; }
+
+    bool has_known_chunks(const Stmt& loop) {
+        return is_of_launch(kernel_, most_of(ir::simplify(kernel_, trips_of(kernel_, loop))));
     }
 
     /// The largest value that an expression takes in the loops around, or itself if that is not
@@ -213,19 +219,17 @@ private:
         return exists(bound) ? bound : id;
     }
 
-    Block split(const Stmt& loop, bool is_outside, int level) {
+    /// A loop over the chunks of a loop, and that of one chunk.
+    std::pair<Stmt, Stmt> chunks_of(const Stmt& loop) {
         const ExprId trips = ir::simplify(kernel_, trips_of(kernel_, loop));
-        const ExprId count = kernel_.binary(
-            BinaryOp::FloorDiv, kernel_.binary(BinaryOp::Add, trips, kernel_.integer(kChunk - 1)),
-            kernel_.integer(kChunk));
-        const Partials partials(kernel_, loop, most_of(count));
         Stmt chunks;
         chunks.kind = StmtKind::For;
         chunks.span = loop.span;
-        chunks.parallel = is_outside;
         chunks.symbol = kernel_.add_symbol(ir::SymbolKind::Loop, DType::Int64, "chunk");
         chunks.value = kernel_.integer(0);
-        chunks.end = count;
+        chunks.end = kernel_.binary(
+            BinaryOp::FloorDiv, kernel_.binary(BinaryOp::Add, trips, kernel_.integer(kChunk - 1)),
+            kernel_.integer(kChunk));
         chunks.step = kernel_.integer(1);
         Stmt chunk = loop;
         const ExprId step = exists(loop.step) ? loop.step : kernel_.integer(1);
@@ -235,10 +239,35 @@ private:
             kernel_.binary(BinaryOp::Add, loop.value, kernel_.binary(BinaryOp::Mul, at, width));
         chunk.end = kernel_.binary(BinaryOp::Min, loop.end,
                                    kernel_.binary(BinaryOp::Add, chunk.value, width));
+        return {std::move(chunks), std::move(chunk)};
+    }
+
+    /// Where nobody knows how many chunks there are before the loop begins: each is a contribution
+    /// to the loop around it, which is what their array would be.
+    Block nested(const Stmt& loop) {
+        std::int64_t longest_left = longest(loop);
+        Stmt outermost = loop;
+        while (longest_left > kChunk) {
+            auto [chunks, chunk] = chunks_of(outermost);
+            chunks.reduces = loop.reduces;
+            chunks.body.push_back(std::move(chunk));
+            outermost = std::move(chunks);
+            longest_left = (longest_left - 1) / kChunk + 1;
+        }
+        Block result;
+        result.push_back(std::move(outermost));
+        return result;
+    }
+
+    Block split(const Stmt& loop, bool is_outside, int level) {
+        auto [chunks, chunk] = chunks_of(loop);
+        const ExprId count = chunks.end;
+        const Partials partials(kernel_, loop, most_of(count));
+        chunks.parallel = is_outside;
         partials.redirect(chunk);
         chunks.body = partials.begin();
         chunks.body.push_back(std::move(chunk));
-        append(chunks.body, partials.store(at));
+        append(chunks.body, partials.store(kernel_.symbol(chunks.symbol)));
 
         Block result = partials.allocs();
         result.push_back(std::move(chunks));
@@ -283,6 +312,13 @@ ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {
     if (!exists(loop.step) || kernel.is_constant(loop.step, 1)) return span;
     const ExprId last = kernel.binary(BinaryOp::Sub, loop.step, kernel.integer(1));
     return kernel.binary(BinaryOp::FloorDiv, kernel.binary(BinaryOp::Add, span, last), loop.step);
+}
+
+bool is_of_launch(const ir::Kernel& kernel, ExprId id) {
+    const ir::ExprIds nodes = ir::reachable(kernel, id);
+    return std::none_of(nodes.begin(), nodes.end(), [&](ExprId node) {
+        return kernel[node].kind == ExprKind::Symbol || kernel[node].kind == ExprKind::Load;
+    });
 }
 
 ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis) {
@@ -338,6 +374,10 @@ void spread_nested_reductions(ir::Kernel& kernel) {
         }
         const Stmt loop = s;
         const ExprId count = ir::simplify(kernel, trips_of(kernel, loop));
+        if (!is_of_launch(kernel, count)) {
+            result.push_back(std::move(s));
+            continue;
+        }
         const Partials partials(kernel, loop, count);
         const ExprId step = exists(loop.step) ? loop.step : kernel.integer(1);
         s.reduces.clear();

@@ -44,6 +44,8 @@ void whole_tiles(ir::Kernel& kernel, const ir::Facts& facts);
 /// for c reduces s { s += x[c] }
 /// where n may pass one chunk, so that each loop that reduces is one chunk. The chunks of a
 /// reduction outside of all parallel loops are parallel; those inside are split only if `inside`.
+/// Where n depends on loops or on what is in memory, so that x would have no size before they run:
+/// for c reduces s { for i in chunk c reduces s { s += f } }
 /// Numerics: exact, the tree is that of the definition.
 void split_long_reductions(ir::Kernel& kernel, const ir::Facts& facts, bool inside);
 
@@ -82,6 +84,9 @@ struct Ahead {
 /// come), and what lanes with copies read (their loads come in bursts, far apart).
 std::map<ir::ExprId, Ahead> loads_to_prefetch(ir::Kernel& kernel, const Tiling& tiling,
                                               std::span<const ir::Stmt* const> grid);
+
+/// True if every launch knows the value before it begins: it depends on no loop and no element.
+bool is_of_launch(const ir::Kernel& kernel, ir::ExprId id);
 
 /// The number of iterations of a loop whose end is not below its begin.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);

@@ -1,5 +1,7 @@
 // Products of which each element has a length of its own: copies of a loop would have one.
 
+#include <cmath>
+
 #include "tests/cpu/compiled_run.h"
 
 namespace quern::cpu_test {
@@ -36,6 +38,32 @@ TEST_P(QuotientsUnderConditions, GiveTheInterpretersNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, QuotientsUnderConditions,
                          testing::Values("i / 2", "i / 3", "i / n", "i % 5", "i % m", "n - i / 3"));
+
+class Ragged : public Compiled, public testing::WithParamInterface<const char*> {};
+
+/// Sums whose lengths nobody knows before they begin, below, at and beyond one chunk.
+TEST_P(Ragged, SumsHaveTheInterpretersBits) {
+    const std::int64_t n = 70000;
+    const Tensor counts = Tensor::from<std::int64_t>({7}, {0, 1, 17, 4096, 4097, 65537, n});
+    const Case c(std::string("compute(x: [m, n], counts) {\n@kernel custom\nfor i in 0..m:\n"
+                             "  var s = 0.0\n  var t = 0.0\n  ") +
+                     GetParam() + "\n  out[i] = s + t\n}",
+                 {uniform({7, n}, 1), counts});
+    // Strict code of no lanes adds up one after the other: 6 sqrt(n) u of the terms' magnitudes
+    // (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, theorem 2.4).
+    expect_agreement(c, 6 * std::sqrt(double(n)) * 0x1p-24, double(n));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, Ragged,
+    testing::Values("for k in 0..counts[i]: s += x[i, k]",
+                    "for k in counts[i] / 2..counts[i]:\n    s += x[i, k] * x[i, k]\n"
+                    "    t += x[i, k]",
+                    "for k in 0..counts[i] step 3: s += x[i, k]",
+                    "for j in 0..3, k in 0..counts[i] / (j + 1): s += x[i, k]",
+                    "if counts[i] > 20:\n    for k in 5..counts[i]: s += exp(x[i, k])",
+                    "for k in 1000 * i..min(1000 * i + 5000, n): s += x[i, k]",
+                    "for k in max(9000 * i - 4500, 0)..9000 * i + 1: s += x[i, k]"));
 
 }  // namespace
 }  // namespace quern::cpu_test
