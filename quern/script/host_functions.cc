@@ -173,6 +173,9 @@ Value Interpreter::to_device(const Arguments& arguments) {
                         describe(tensor_at.value), describe(device_at.value),
                         copy_at != nullptr ? ", " + describe(copy_at->value) : ""));
     }
+    if (const auto message = absent_device(*id)) {
+        fail(Code::E0601, device_at.node, *message, {}, {device_list()});
+    }
     const std::string& from = tensor->device().id();
     const bool is_shared = share_memory(*id, from);
     if (copy != nullptr && !*copy && !is_shared) {
@@ -180,9 +183,6 @@ Value Interpreter::to_device(const Arguments& arguments) {
              fmt::format("copy=false expects a device that has the memory of '{}', got '{}'", from,
                          *id),
              {"leave out copy=false: the elements are copied where that must be"});
-    }
-    if (const auto message = absent_device(*id)) {
-        fail(Code::E0601, device_at.node, *message, {}, {device_list()});
     }
     const Tensor there = tensor->to(Device(*id));
     return copy != nullptr && *copy && is_shared ? there.clone() : there;

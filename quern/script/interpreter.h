@@ -118,7 +118,7 @@ private:
     Value to_device(const Arguments& arguments);
     Value memory(NodeId callee, const Arguments& arguments);
     Value allocate(NodeId callee, const Arguments& arguments);
-    bool is_pinned(const Argument& pinned, const Argument* device) const;
+    bool is_pinned(const Argument& pinned, std::string_view device) const;
     Value memory_pool(NodeId callee, const Arguments& arguments);
     Shape shape_of(NodeId callee, const Argument& argument, DType dtype) const;
 

@@ -62,21 +62,16 @@ Device Interpreter::device_of(NodeId callee, const Argument* argument) const {
 }
 
 /// Whether it is asked for.
-bool Interpreter::is_pinned(const Argument& pinned, const Argument* device) const {
+bool Interpreter::is_pinned(const Argument& pinned, std::string_view device) const {
     const auto* is_pinned = pinned.value.as<bool>();
     if (is_pinned == nullptr) {
         fail(Code::E0441, pinned.node,
              fmt::format("'allocate' expects a truth value as pinned, got {}",
                          describe(pinned.value)));
     }
-    std::string id(placement_.device.id());
-    if (device != nullptr) {
-        if (const auto* info = device->value.as<DeviceInfo>()) id = info->id;
-        if (const auto* name = device->value.as<std::string>()) id = *name;
-    }
-    if (!*is_pinned || has_host_memory(id)) return *is_pinned;
+    if (!*is_pinned || has_host_memory(device)) return *is_pinned;
     fail(Code::E0612, pinned.node,
-         fmt::format("pinned memory expects the device 'cpu', got '{}'", id),
+         fmt::format("pinned memory expects the device 'cpu', got '{}'", device),
          {"leave out pinned=true, or allocate on \"cpu\" and copy with to_device()"});
 }
 
@@ -97,8 +92,8 @@ Value Interpreter::allocate(NodeId callee, const Arguments& arguments) {
     if (pool == nullptr) {
         const Argument* const device_at = arguments.find("device", 2);
         const Argument* const pinned_at = arguments.find("pinned", 3);
-        const bool pinned = pinned_at != nullptr && is_pinned(*pinned_at, device_at);
         const Device device = device_of(callee, device_at);
+        const bool pinned = pinned_at != nullptr && is_pinned(*pinned_at, device.id());
         if (options_.shapes_only) return placeholder(std::move(shape), dtype);
         return pinned ? Tensor::pinned(std::move(shape), dtype, device)
                       : Tensor::empty(std::move(shape), dtype, device);
