@@ -131,7 +131,7 @@ std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::si
     });
     if (bytes < kAddressable) *memory = driver->allocate(device, bytes);
     if (!memory->error.empty()) raise(DeviceError("[" + id + "] " + memory->error));
-    if (!memory->data) raise_out_of_memory(id, bytes);
+    if (!memory->data) vulkan::raise_no_room(device, bytes);
     storage->data_ = memory->data;
     storage->device_ = device;
     if (!memory->is_seen) storage->unseen_ = memory;

@@ -43,10 +43,24 @@ std::string to_string(const Groups& groups) {
                        groups.barriers == 1 ? "" : "s");
 }
 
+void raise_no_room(std::size_t device, std::size_t bytes) {
+    const std::string id = "vulkan:" + std::to_string(device);
+    std::string why;
+    Driver* const loaded = driver(why);
+    const std::uint64_t largest = loaded ? loaded->devices()[device].largest_allocation : 0;
+    if (loaded && bytes > largest) {
+        raise(OutOfMemory(
+            fmt::format("[{}] expected at most {} bytes in one piece (maxMemoryAllocationSize), "
+                        "got {}",
+                        id, largest, bytes)));
+    }
+    raise_out_of_memory(id, bytes);
+}
+
 void raise_if_failed(std::size_t device, const Outcome& outcome) {
     const std::string id = "vulkan:" + std::to_string(device);
     if (outcome.is_host_full) raise_out_of_memory(id);
-    if (outcome.out_of_memory > 0) raise_out_of_memory(id, outcome.out_of_memory);
+    if (outcome.out_of_memory > 0) raise_no_room(device, outcome.out_of_memory);
     if (!outcome.error.empty()) raise(DeviceError("[" + id + "] " + outcome.error));
 }
 

@@ -27,6 +27,9 @@ struct DeviceDescription {
     /// Bytes of the heap that kernels use.
     std::int64_t memory = 0;
 
+    /// Of them, in one piece.
+    std::uint64_t largest_allocation = 0;
+
     /// Whether the host sees tensors in the device's memory. Else they have memory of the host too,
     /// and what one of the two has written is copied for the other.
     bool is_memory_seen = true;
@@ -193,6 +196,9 @@ inline constexpr const char* kPluginName = "libquern_vulkan.so";
 
 /// The ticket of whatever was launched.
 inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
+
+/// Throws OutOfMemory: a device has no room for `bytes`, or they are more than it has in one piece.
+[[noreturn]] void raise_no_room(std::size_t device, std::size_t bytes);
 
 /// Throws OutOfMemory or DeviceError if a call for a device did not work.
 void raise_if_failed(std::size_t device, const Outcome& outcome);

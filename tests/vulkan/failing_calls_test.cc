@@ -144,6 +144,26 @@ TEST(FailingCallsProbe, DISABLED_RunsChain) {
     if (!HasFailure()) std::printf("cpu: right\n");
 }
 
+/// Tensors of 64 MiB, made there and brought there, and a small one.
+TEST(FailingCallsProbe, DISABLED_RunsLarge) {
+    const Device device("vulkan:0");
+    const Kernel doubled =
+        Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}").on(device);
+    const Shape large{std::int64_t{16} << 20};
+    const auto attempt = [](const auto& work) {
+        try {
+            work();
+            std::printf("nothing thrown\n");
+        } catch (const OutOfMemory& error) {
+            std::printf("OutOfMemory %s\n", error.what());
+        }
+    };
+    attempt([&] { Tensor(large, DType::Float32, device); });
+    attempt([&] { doubled(Tensor(large)); });
+    const bool is_right = doubled(Tensor::from<float>({2}, {3, 4})).values()[1] == 8;
+    std::printf("vulkan:0: %s\ncpu: right\n", is_right ? "right" : "wrong");
+}
+
 struct Probed {
     std::string said;
     bool ended_well = false;
@@ -286,6 +306,17 @@ TEST_F(FailingCalls, NoneAndWhatOneSideHasWrittenIsCopiedOnceToTheOther) {
               "4000 bytes to, 4000 bytes from, 4000 bytes from");
     EXPECT_EQ(copies_of(probed, "large"),
               "67108864 bytes to, 16777216 bytes to, 67108864 bytes from, 16777216 bytes from");
+}
+
+TEST_F(FailingCalls, APieceThatIsTooLargeIsOutOfMemoryThatNamesTheLimit) {
+    const Probed probed = probe("small pieces", QUERN_MOCK_LOADER, "RunsLarge");
+    EXPECT_TRUE(probed.has_happened);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("vulkan:0: right")) << probed.said;
+    const std::string error =
+        "OutOfMemory [vulkan:0] expected at most 50331648 bytes in one piece "
+        "(maxMemoryAllocationSize), got 67108864\n";
+    EXPECT_TRUE(probed.says(error + error)) << probed.said;
 }
 
 TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {

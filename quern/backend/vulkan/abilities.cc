@@ -55,7 +55,10 @@ Abilities::Abilities(VkPhysicalDevice device) {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
     VkPhysicalDeviceDriverProperties driver{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties allocations{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
     floats.pNext = &driver;
+    driver.pNext = &allocations;
     VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                       .pNext = &floats};
     vkGetPhysicalDeviceProperties(device, &properties);
@@ -63,6 +66,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
     if (properties.apiVersion < VK_API_VERSION_1_2) return;
     vkGetPhysicalDeviceFeatures2(device, &all);
     vkGetPhysicalDeviceProperties2(device, &about);
+    largest_allocation = allocations.maxMemoryAllocationSize;
     Abilities has_all = *this;
     has_all.core = all.features;
     has_all.v11 = all11;

@@ -199,11 +199,12 @@ void GpuDevice::open(VkPhysicalDevice physical) {
           "vkCreatePipelineLayout");
     using Kind = DeviceHeap::Kind;
     const bool is_seen = abilities_.is_memory_seen;
-    own_ =
-        std::make_unique<Area>(physical, device_, vk_, is_seen ? Kind::Shared : Kind::Own, kIdle);
-    if (!is_seen) {
-        staging_ = std::make_unique<Area>(physical, device_, vk_, Kind::Staging, kIdle);
-    }
+    const auto area = [&](Kind kind) {
+        return std::make_unique<Area>(physical, device_, vk_, kind, abilities_.largest_allocation,
+                                      kIdle);
+    };
+    own_ = area(is_seen ? Kind::Shared : Kind::Own);
+    if (!is_seen) staging_ = area(Kind::Staging);
     const bool is_processor = abilities_.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     most_work_ = is_processor ? kMostWorkOfProcessor : kMostWork;
     queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, most_work_);

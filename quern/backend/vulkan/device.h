@@ -49,6 +49,9 @@ struct Abilities {
     std::uint32_t queue_family = kNoQueue;
     std::int64_t memory = 0;
 
+    /// Of it, in one piece.
+    std::uint64_t largest_allocation = 0;
+
     /// Whether the host sees that memory.
     bool is_memory_seen = true;
 

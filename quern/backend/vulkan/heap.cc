@@ -49,14 +49,15 @@ bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types) {
 }
 
 DeviceHeap::DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,
-                       Kind kind)
-    : device_(device), vk_(vk), kind_(kind) {
+                       Kind kind, std::uint64_t largest)
+    : device_(device), vk_(vk), kind_(kind), largest_(largest) {
     vkGetPhysicalDeviceMemoryProperties(physical, &types_);
 }
 
 bool DeviceHeap::allocate(Slab& slab) noexcept {
     VkMemoryRequirements needs{};
     vk_.vkGetBufferMemoryRequirements(device_, slab.buffer, &needs);
+    if (needs.size > largest_) return false;
     const VkMemoryAllocateFlagsInfo flags{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                           .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     for (const VkMemoryPropertyFlags properties : wanted(kind_)) {

@@ -23,7 +23,9 @@ public:
         Staging,  // the host's, which the device sees too
     };
 
-    DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk, Kind kind);
+    /// `largest`: no slab is of more bytes.
+    DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk, Kind kind,
+               std::uint64_t largest);
     std::byte* take(std::size_t bytes) noexcept override;
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
 
@@ -50,6 +52,7 @@ private:
     VkDevice device_;
     const VolkDeviceTable& vk_;
     Kind kind_;
+    std::uint64_t largest_;
     VkPhysicalDeviceMemoryProperties types_{};
     mutable std::mutex mutex_;
 
@@ -60,8 +63,8 @@ private:
 /// A heap, and the pool of its slabs.
 struct Area {
     Area(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,
-         DeviceHeap::Kind kind, std::size_t idle)
-        : heap(physical, device, vk, kind),
+         DeviceHeap::Kind kind, std::uint64_t largest, std::size_t idle)
+        : heap(physical, device, vk, kind, largest),
           pool(heap, std::numeric_limits<std::size_t>::max(), idle) {}
 
     DeviceHeap heap;

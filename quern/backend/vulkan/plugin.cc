@@ -99,8 +99,8 @@ public:
         for (const VkPhysicalDevice device : physical_) {
             const Abilities& abilities = abilities_.emplace_back(device);
             descriptions_.push_back({abilities.properties.deviceName, abilities.memory,
-                                     abilities.is_memory_seen, abilities.driver(),
-                                     abilities.missing()});
+                                     abilities.largest_allocation, abilities.is_memory_seen,
+                                     abilities.driver(), abilities.missing()});
         }
         return {};
     }

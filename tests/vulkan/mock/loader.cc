@@ -7,6 +7,7 @@
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
+//   "small pieces"        no piece of memory is larger than 48 MiB
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
 
@@ -144,6 +145,12 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
     real<PFN_vkGetPhysicalDeviceProperties2>("vkGetPhysicalDeviceProperties2")(device, got);
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
+        if (is("small pieces") &&
+            next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
+            reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)
+                ->maxMemoryAllocationSize = 48 << 20;
+            say_here();
+        }
         if (!is("wide subgroups")) continue;
         if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
             reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(next)->subgroupSize *= 4;
