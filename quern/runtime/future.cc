@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "quern/error.h"
+#include "quern/runtime/ending.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
 #include "quern/support/threads.h"
@@ -123,6 +124,7 @@ public:
 
     /// False if there is no thread.
     bool post(std::shared_ptr<Task> task) noexcept {
+        wait_at_end(Begun::Tasks, finish);
         {
             const std::lock_guard lock(mutex_);
             if (!has_thread_for(queued_ + 1)) return false;
@@ -160,8 +162,11 @@ public:
 
 private:
     Executor() {
-        std::atexit([] { instance().finish_all(); });
+        // For programs whose first thread began nothing.
+        std::atexit(finish);
     }
+
+    static void finish() { instance().finish_all(); }
 
     static bool& is_worker() {
         static thread_local bool is = false;

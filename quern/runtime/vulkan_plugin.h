@@ -185,6 +185,9 @@ public:
     virtual Outcome run(const std::shared_ptr<const Pipelines>& pipelines, const KernelImage& image,
                         const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                         bool keeps_output) = 0;
+
+    /// The program ends: waits for all launches, and for each that comes.
+    virtual void finish() noexcept = 0;
 };
 
 /// Gives the driver of the process, or null and why.

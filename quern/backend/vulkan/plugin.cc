@@ -186,7 +186,7 @@ public:
     }
 
     /// Drivers' threads must be at rest when the process takes their libraries down.
-    void finish() noexcept {
+    void finish() noexcept override {
         for (std::size_t i = 0; i < opened_.size(); ++i) {
             if (GpuDevice* const gpu = opened_if_used(i)) gpu->finish();
         }
@@ -238,7 +238,8 @@ private:
         auto& gpu = opened_[device];
         if (gpu) return *gpu;
         gpu = std::make_unique<GpuDevice>(physical_[device], abilities_[device]);
-        // Called before what the driver has registered until now.
+        // For programs whose first thread launches nothing: before what the driver has registered
+        // until now.
         std::atexit(finish_all);
         return *gpu;
     }
