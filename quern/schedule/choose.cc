@@ -38,6 +38,11 @@ constexpr int kInnermost = 8, kGuarded = 4;
 constexpr int kManyRegisters = 32, kLongLoop = 256;
 constexpr int kInTurn = 4, kShortInTurn = 6, kShortCode = 40;
 
+// Of a product whose operands a work-group shares: iterations for which it copies them at once, and
+// the copies of a row and of its lanes.
+constexpr std::uint16_t kStage = 16;
+constexpr double kRowCopies = 4;
+
 class Chooser {
 public:
     Chooser(ir::Kernel& kernel, const ir::Facts& facts, const Target& target, Tiling& tiling)
@@ -230,7 +235,7 @@ private:
                     most = outer;
                 }
             }
-            if (most && loads > 0) {
+            if (most && loads > 0 && !in_rows(*most, s)) {
                 const int sums = registers_ / 2;
                 const int vectors = lanes_ == 1 ? (holds_condition(s.body) ? kGuarded : kInnermost)
                                     : sums >= 8 ? 2
@@ -245,6 +250,28 @@ private:
             unroll_inside(s);
         }
         nest.pop_back();
+    }
+
+    /// Rows of lanes over the loop that shares most, if what the sums of a point read can be the
+    /// work-group's. Copies of both loops, so that an element of its arrays serves several sums.
+    bool in_rows(const Stmt& most, const Stmt& lanes) {
+        const auto is_loop = [](const Stmt& s) { return s.kind == StmtKind::For; };
+        const auto sum = std::ranges::find_if(lanes.body, is_loop);
+        if (sum == lanes.body.end() || trips(*sum) < kStage || holds_condition(sum->body)) {
+            return false;
+        }
+        int rows = 1;
+        while (rows < target_.rows && rows < trips(most)) rows *= 2;
+        const std::size_t before = tiling_.splits.size();
+        tiling_.splits.push_back({most.symbol, Level::Rows, std::uint16_t(rows)});
+        tiling_.splits.push_back({sum->symbol, Level::Stage, kStage});
+        if (!legal(k_, target_, tiling_).empty()) {
+            tiling_.splits.resize(before);
+            return false;
+        }
+        unrolled(most.symbol, int(std::min(kRowCopies, trips(most) / rows)));
+        unrolled(lanes.symbol, int(std::min(kRowCopies, trips(lanes) / lanes_)));
+        return true;
     }
 
     /// What matters for how many copies of a block take turns.
@@ -387,7 +414,9 @@ std::string to_string(const ir::Kernel& kernel, const Tiling& tiling) {
             if (!how.empty()) how += ", ";
             if (split.level == Level::Grid) how += "grid";
             if (split.level == Level::Vector) how += fmt::format("vector {}", split.factor);
+            if (split.level == Level::Rows) how += fmt::format("rows {}", split.factor);
             if (split.level == Level::Unroll) how += fmt::format("unroll {}", split.factor);
+            if (split.level == Level::Stage) how += fmt::format("stage {}", split.factor);
         }
         if (!text.empty()) text += "; ";
         text += kernel.symbols[loop->symbol].name + ": " + (how.empty() ? "serial" : how);

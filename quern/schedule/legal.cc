@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
+#include <span>
 
 #include "quern/ir/doubles.h"
 #include "quern/schedule/loops.h"
@@ -50,9 +52,10 @@ public:
         }
         for (const Stmt& s : k_.body) {
             if (s.kind != StmtKind::For || !s.parallel) continue;
+            std::vector<ir::SymbolId>& nest = grids_.emplace_back();
             for (const Stmt* loop : grid_nest(k_, s)) {
                 if (!tiling_.has(loop->symbol, Level::Grid)) break;
-                grid_.insert(loop->symbol);
+                nest.push_back(loop->symbol);
             }
         }
         std::string why = block(k_.body, {});
@@ -66,6 +69,7 @@ public:
 private:
     struct Around {
         bool in_lanes = false;
+        bool in_rows = false;
         int copies = 1;
     };
 
@@ -81,6 +85,7 @@ private:
                     const std::string why = reason(s, split, around);
                     if (!why.empty()) return name(s.symbol) + ": " + why;
                     inside.in_lanes |= split.level == Level::Vector;
+                    inside.in_rows |= split.level == Level::Rows;
                     if (split.level == Level::Unroll) inside.copies *= split.factor;
                 }
             }
@@ -95,7 +100,7 @@ private:
         switch (split.level) {
             case Level::Grid:
                 if (split.factor != 1) return "a grid has no factor";
-                return grid_.count(s.symbol) != 0 ? "" : "no loop of a grid around it";
+                return grid_from(s.symbol).empty() ? "no loop of a grid around it" : "";
             case Level::Vector:
                 if (target_.lanes == 1) return "the processor has no vectors";
                 if (split.factor != target_.lanes) {
@@ -104,11 +109,55 @@ private:
                 }
                 if (around.in_lanes) return "a loop around it has the lanes";
                 return why_not_lanes(k_, s);
+            case Level::Rows:
+                return why_not_rows(s, split, around);
             case Level::Unroll:
                 return why_not_unrolled(s, split, around);
+            case Level::Stage:
+                return why_not_staged(s, split, around);
         }
         return "no such level";
     }
+
+    /// A loop of a grid and those inside of it, or none.
+    std::span<const ir::SymbolId> grid_from(ir::SymbolId loop) const {
+        for (const std::vector<ir::SymbolId>& nest : grids_) {
+            const auto found = std::ranges::find(nest, loop);
+            if (found != nest.end()) return {found, nest.end()};
+        }
+        return {};
+    }
+
+    std::string why_not_rows(const Stmt& s, const Split& split, const Around& around) {
+        if (target_.rows == 1) return "the processor has no rows of lanes";
+        if (!is_power(split.factor) || split.factor > target_.rows) {
+            return fmt::format("rows are a power of two, at most {}", target_.rows);
+        }
+        if (around.in_lanes || around.in_rows) return "a loop around it has the lanes";
+        // All of a function has vectors of one length.
+        const auto is_in_lanes = [&](ir::SymbolId loop) {
+            return loop != s.symbol && tiling_.has(loop, Level::Vector);
+        };
+        if (std::ranges::none_of(grid_from(s.symbol), is_in_lanes)) {
+            return "no loop of the grid inside has the lanes";
+        }
+        return why_not_lanes(k_, s);
+    }
+
+    std::string why_not_staged(const Stmt& s, const Split& split, const Around& around) {
+        if (!around.in_rows) return "no rows of lanes around it share what it reads";
+        if (s.reduces.empty()) return "it does not reduce";
+        if (std::ranges::any_of(s.body, [](const Stmt& in) { return in.kind == StmtKind::For; })) {
+            return "a loop inside of it";
+        }
+        if (!is_power(split.factor) || split.factor < std::max(target_.rows, target_.lanes)) {
+            return "fewer iterations than lanes or rows, or no power of two";
+        }
+        if (tiling_.numerics == Numerics::Reproducible) return "its sums have partials in memory";
+        return {};
+    }
+
+    static bool is_power(int number) { return std::has_single_bit(unsigned(number)); }
 
     std::string why_not_unrolled(const Stmt& s, const Split& split, const Around& around) {
         if (split.factor < 2) return "fewer than two copies";
@@ -125,7 +174,9 @@ private:
     ir::Kernel& k_;
     const Target& target_;
     const Tiling& tiling_;
-    std::set<ir::SymbolId> grid_;
+
+    /// The loops of each grid, outermost first.
+    std::vector<std::vector<ir::SymbolId>> grids_;
     std::set<ir::SymbolId> seen_;
 };
 

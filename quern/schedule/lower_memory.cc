@@ -93,6 +93,7 @@ Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indice
 }
 
 Bundle Lowerer::load(ExprId id) {
+    if (const auto tile = staged_.find(id); tile != staged_.end()) return load_staged(tile->second);
     const ir::Expr e = k_[id];
     std::vector<ExprId> indices;
     for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));

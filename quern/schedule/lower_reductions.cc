@@ -193,7 +193,7 @@ void Lowerer::tree_loop(const Stmt& s) {
     }
     Axis one = axis;
     one.unroll = 1;
-    pass(one, trip, 1, [&] { block(s.body); });
+    pass({one, trip}, [&] { block(s.body); });
     for (const Partial& p : partials) {
         each(p, k, [&](ValueId reg, ValueId slot) { b_.store(p.buffer, slot, b_.get(reg)); });
     }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "quern/schedule/loops.h"
@@ -225,6 +226,7 @@ Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
     axis.step_number = b_.constant_of(axis.step).value_or(0);
     axis.unroll = plan_.tiling.factor(s.symbol, Level::Unroll);
     axis.lanes = plan_.tiling.factor(s.symbol, Level::Vector);
+    axis.rows = plan_.tiling.factor(s.symbol, Level::Rows);
     if (axis.step_number == 1) {
         const ExprId count = ir::simplify(k_, k_.binary(BinaryOp::Sub, s.end, s.value));
         axis.divisor = divisor_of(k_, facts_, count);
@@ -252,6 +254,8 @@ void Lowerer::loop(const Stmt& s) {
         reduce_lanes(s, axis, body);
     } else if (is_tree) {
         tree_loop(s);
+    } else if (plan_.tiling.has(s.symbol, Level::Stage)) {
+        staged_loop(s, axis);
     } else {
         passes(axis, b_.integer(0), count, body);
     }
@@ -259,34 +263,50 @@ void Lowerer::loop(const Stmt& s) {
     loops_.pop_back();
 }
 
-void Lowerer::pass(const Axis& axis, ValueId trip, int unroll, const std::function<void()>& body) {
+ValueId Lowerer::numbers(const Axis& axis) {
+    const int rows = std::max(rows_, axis.rows);
+    const ValueId lane = b_.iota(std::uint16_t(lanes_ * rows));
+    if (rows == 1) return lane;
+    if (axis.rows == 1) return b_.binary(Op::And, lane, b_.integer(lanes_ - 1));
+    return b_.binary(Op::ShiftRight, lane, b_.integer(std::countr_zero(unsigned(lanes_))));
+}
+
+void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
+    const Axis& axis = pass.axis;
     const ir::SymbolId symbol = axis.loop->symbol;
+    const bool was_in_lanes = in_lanes_;
+    const int rows = rows_;
+    const ir::SymbolId lane_symbol = lane_symbol_;
+    if (axis.width() > 1) in_lanes_ = true;
+    if (axis.rows > 1) rows_ = axis.rows;
+    // Lanes of rows are at any distance from each other.
+    const bool is_shared = axis.width() > 1 && rows_ > 1;
+    if (axis.lanes > 1) lane_symbol_ = is_shared ? ir::kNone : symbol;
     Name name;
-    name.kind = axis.lanes > 1 ? Name::Kind::Lane : Name::Kind::Value;
+    name.kind = axis.lanes > 1 && !is_shared ? Name::Kind::Lane : Name::Kind::Value;
     name.step = axis.step_number;
-    if (unroll > 1) {
-        unrolls_.push_back(unroll);
+    if (pass.unroll > 1) {
+        unrolls_.push_back(pass.unroll);
         name.bundle.axes = 1u << (unrolls_.size() - 1);
     }
-    for (int u = 0; u < unroll; ++u) {
-        const ValueId at = b_.add(trip, b_.integer(std::int64_t(u) * axis.lanes));
-        name.bundle.copies.push_back(b_.add(axis.begin, b_.mul(at, axis.step)));
-    }
-    const bool was_in_lanes = in_lanes_;
-    const ir::SymbolId lane_symbol = lane_symbol_;
-    if (axis.lanes > 1) {
-        in_lanes_ = true;
-        lane_symbol_ = symbol;
+    for (int u = 0; u < pass.unroll; ++u) {
+        const ValueId at = b_.add(pass.trip, b_.integer(std::int64_t(u) * axis.width()));
+        ValueId value = b_.add(axis.begin, b_.mul(at, axis.step));
+        if (is_shared) value = b_.add(value, b_.mul(numbers(axis), axis.step));
+        name.bundle.copies.push_back(value);
     }
     names_[symbol] = name;
+    if (is_shared) sharing_[symbol] = pass;
     {
         const Scope scope(*this);
         body();
     }
+    sharing_.erase(symbol);
     names_.erase(symbol);
     in_lanes_ = was_in_lanes;
+    rows_ = rows;
     lane_symbol_ = lane_symbol;
-    if (unroll > 1) unrolls_.pop_back();
+    if (pass.unroll > 1) unrolls_.pop_back();
 }
 
 void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
@@ -294,7 +314,7 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
     const auto whole = [&](ValueId begin, std::int64_t width, int unroll) {
         if (width == 1) {
             const ValueId trip = b_.begin_for(begin, to, 1);
-            pass(axis, trip, unroll, body);
+            pass({axis, trip, unroll}, body);
             b_.end_for();
             return to;
         }
@@ -302,36 +322,36 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         const ValueId many = b_.binary(Op::Div, b_.sub(to, begin), w);
         const ValueId end = b_.add(begin, b_.mul(many, w));
         const ValueId trip = b_.begin_for(begin, end, std::uint64_t(width));
-        pass(axis, trip, unroll, body);
+        pass({axis, trip, unroll}, body);
         b_.end_for();
         return end;
     };
     ValueId done = from;
     if (axis.unroll > 1) {
-        done = whole(done, std::int64_t(axis.unroll) * axis.lanes, axis.unroll);
+        done = whole(done, std::int64_t(axis.unroll) * axis.width(), axis.unroll);
     }
-    if (axis.lanes == 1) {
+    if (axis.width() == 1) {
         whole(done, 1, 1);
         return;
     }
     // Each further body is code: behind copies, what is left goes under a mask.
-    const std::int64_t pass_width = std::int64_t(axis.unroll) * axis.lanes;
-    const bool is_multiple = axis.divisor % axis.lanes == 0;
+    const std::int64_t pass_width = std::int64_t(axis.unroll) * axis.width();
+    const bool is_multiple = axis.divisor % axis.width() == 0;
     if (axis.unroll == 1 || (is_multiple && axis.divisor % pass_width != 0)) {
-        done = whole(done, axis.lanes, 1);
+        done = whole(done, axis.width(), 1);
     }
     if (is_multiple) return;
-    const ValueId trip = b_.begin_for(done, to, std::uint64_t(axis.lanes));
+    const ValueId trip = b_.begin_for(done, to, std::uint64_t(axis.width()));
     {
         const Scope scope(*this);
         const Bundle mask = mask_;
         const bool had_mask = has_mask_;
-        const ValueId rest = b_.sub(to, trip);
-        const ValueId in_range = b_.compare(Op::Less, b_.iota(std::uint16_t(axis.lanes)), rest);
+        const ValueId left = b_.sub(to, trip);
+        const ValueId in_range = b_.compare(Op::Less, numbers(axis), left);
         mask_ = masked(Bundle(in_range));
         if (!had_mask) rest_ = in_range;
         has_mask_ = true;
-        pass(axis, trip, 1, body);
+        pass({axis, trip, 1, left}, body);
         mask_ = mask;
         has_mask_ = had_mask;
     }

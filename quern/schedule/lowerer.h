@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -67,9 +68,37 @@ private:
         std::int64_t step_number = 0;
         int unroll = 1;
         int lanes = 1;
+        int rows = 1;
 
         /// Divides the number of iterations in every launch of which the facts hold.
         std::int64_t divisor = 1;
+
+        /// Iterations that run at once.
+        int width() const { return lanes * rows; }
+    };
+
+    /// The pass that runs of an axis whose iterations are lanes or rows of them.
+    struct Pass {
+        Axis axis;
+        ValueId trip = lir::kNone;
+        int unroll = 1;
+
+        /// How many iterations are left; none if lanes and copies all have one.
+        ValueId left = lir::kNone;
+    };
+
+    /// A read that lanes of other rows, or other lanes of rows, make too. The group's array holds
+    /// what `depth` iterations of the staged loop and a pass of `across` read.
+    struct Staged {
+        lir::BufferId array = 0;
+        ir::SymbolId across = ir::kNone;
+        std::int64_t depth = 0;
+
+        /// How many iterations a pass of `across` has.
+        std::int64_t extent = 0;
+
+        /// Neighbours in memory are iterations of the staged loop, not of `across`.
+        bool is_along_loop = false;
     };
 
     // Stages
@@ -100,13 +129,17 @@ private:
     void loop(const ir::Stmt& s);
     void serial_loop(const ir::Stmt& s);
     void tree_loop(const ir::Stmt& s);
+    void staged_loop(const ir::Stmt& s, const Axis& axis);
     Axis axis_of(const ir::Stmt& s);
     ValueId trips(const ir::Stmt& s, const Axis& axis);
 
     /// Iterations [from, to) of an axis: unrolled, then one vector at a time, then what is left
     /// under a mask. `body` lowers one pass.
     void passes(const Axis& axis, ValueId from, ValueId to, const std::function<void()>& body);
-    void pass(const Axis& axis, ValueId trip, int unroll, const std::function<void()>& body);
+    void pass(const Pass& pass, const std::function<void()>& body);
+
+    /// Which iteration of a pass is whose, for each lane.
+    ValueId numbers(const Axis& axis);
     void reduce_lanes(const ir::Stmt& s, const Axis& axis, const std::function<void()>& body);
 
     // Expressions
@@ -142,6 +175,10 @@ private:
     };
     bool is_streamed(const ir::Stmt& store);
     std::uint32_t number_apart(const ir::Stmt& store);
+    std::optional<Staged> staged(ExprId load, const ir::Stmt& s);
+    void fill(ExprId load, const Staged& tile, const Pass& along);
+    ValueId read_apart(ExprId load, const std::map<ir::SymbolId, ValueId>& at, ValueId mask);
+    Bundle load_staged(const Staged& tile);
     void prefetch(ir::BufferId buffer, const Ahead& ahead, const Bundle& offset);
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
@@ -173,7 +210,7 @@ private:
 
     /// Fails where `holds` is false for a lane that the mask does not leave out.
     void assert_where_active(ValueId holds, const Copy& copy, lang::Span span);
-    std::uint16_t active_lanes() const { return in_lanes_ ? std::uint16_t(lanes_) : 1; }
+    std::uint16_t active_lanes() const { return in_lanes_ ? std::uint16_t(lanes_ * rows_) : 1; }
     std::uint32_t active_axes() const { return (1u << unrolls_.size()) - 1; }
 
     class Scope;
@@ -210,6 +247,14 @@ private:
     /// Of an extremum that lanes reduce: a register that says in which lanes a NaN was.
     std::unordered_map<ir::SymbolId, ValueId> nan_seen_;
     bool in_lanes_ = false;
+    int rows_ = 1;
+
+    /// Of the axes that have the lanes, where there are rows.
+    std::map<ir::SymbolId, Pass> sharing_;
+    std::map<ExprId, Staged> staged_;
+
+    /// The number of an iteration in those that are staged together.
+    ValueId staged_number_ = lir::kNone;
     bool at_first_lane_ = false;
     ir::SymbolId lane_symbol_ = ir::kNone;
     bool has_mask_ = false;

@@ -60,6 +60,9 @@ struct Target {
     /// registers. 1 gives scalar code.
     int lanes = 16;
 
+    /// How many rows of lanes a vector may have; 1 where vectors are registers.
+    int rows = 1;
+
     /// a * b + c rounded once is an instruction.
     bool has_fma = true;
 

@@ -15,7 +15,10 @@ namespace quern::schedule {
 enum class Level : std::uint8_t {
     Grid,    // shared out over the threads of a CPU, the work-groups of a GPU
     Vector,  // `factor` neighbours are the lanes of one vector
+    Rows,    // `factor` neighbours are the rows of a vector, whose lanes are those of a Vector loop
+             // inside
     Unroll,  // `factor` copies of the body, one after the other
+    Stage,   // what `factor` iterations read goes to arrays of the work-group first
 };
 
 /// Loops without a split run one iteration after the other.

@@ -46,6 +46,10 @@ schedule::Tiling random_tiling(ir::Kernel& prepared, const schedule::Target& tar
             copies *= factor;
         }
     }
+    for (const ir::SymbolId loop : loops) {
+        if (chance(50)) try_split(loop, Level::Rows, 2 << engine() % 3);
+        if (chance(50)) try_split(loop, Level::Stage, 16 << engine() % 2);
+    }
     return tiling;
 }
 

@@ -277,6 +277,7 @@ struct Cooperative {
     /// No lane reads what another wrote: what barriers there are stand before arrays of a point,
     /// whose memory may have been another's.
     bool has_lanes_apart = false;
+    Numerics numerics = Numerics::Reproducible;
 };
 
 void PrintTo(const Cooperative& kernel, std::ostream* stream) { *stream << kernel.name; }
@@ -315,6 +316,15 @@ const Cooperative kKernels[] = {
          return Case(example_text("09"), {uniform({5, 18}, 1), uniform({18, 20}, 2)});
      },
      false, true},
+    {"staged_matmul",
+     [] {
+         // Sums of integers, exact in any order.
+         const auto integers = [](const Shape& shape, std::uint64_t seed) {
+             return uniform(shape, seed, -9, 9).to(DType::Int32).to(DType::Float32);
+         };
+         return Case(example_text("09"), {integers({35, 37}, 1), integers({37, 70}, 2)});
+     },
+     false, false, Numerics::Strict},
     {"flash_attention",
      [] {
          const Shape shape{1, 1, 37, 5};
@@ -353,8 +363,7 @@ class Mutants : public testing::TestWithParam<std::tuple<Cooperative, std::uint3
 protected:
     Mutants()
         : case_(kernel().make()),
-          plan_(schedule::plan(case_.kernel(), case_.facts(), Numerics::Reproducible,
-                               vulkan::kGroups)),
+          plan_(schedule::plan(case_.kernel(), case_.facts(), kernel().numerics, vulkan::kGroups)),
           functions_(cpu_test::functions_of(plan_, subgroup())),
           expected_(*case_.interpreted()) {}
 
@@ -441,7 +450,7 @@ TEST_P(Mutants, ABarrierThatIsGoneIsARace) {
     // Of one subgroup some stand only where rows of different points might overlap.
     if (kernel().has_lanes_apart) {
         EXPECT_EQ(barriers.races, 0);
-    } else if (subgroup() < vulkan::kGroups.lanes) {
+    } else if (subgroup() < functions_[0].lanes) {
         EXPECT_GE(barriers.races, std::min(barriers.made, 1));
     }
     if (kernel().needs_all_barriers) {

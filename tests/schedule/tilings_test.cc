@@ -175,6 +175,36 @@ TEST(Legal, SaysWhyALoopIsNotUnrolled) {
               "k: sums of copies inside of copies");
 }
 
+TEST(Legal, SaysWhyALoopHasNoRowsOfLanes) {
+    const Target groups{.rows = 4};
+    const auto why = [&](const std::vector<Loop>& loops, Numerics numerics = Numerics::Strict) {
+        std::vector<Loop> all{{"i", Level::Grid, 1}, {"j", Level::Grid, 1}};
+        all.insert(all.end(), loops.begin(), loops.end());
+        return why_not(matmul(), all, numerics, groups);
+    };
+    const Loop lanes{"j", Level::Vector, 16}, rows{"i", Level::Rows, 4};
+    EXPECT_EQ(why({lanes, rows}), "");
+    EXPECT_EQ(why({lanes, rows}, Numerics::Reproducible), "");
+    EXPECT_EQ(why({lanes, {"i", Level::Rows, 3}}), "i: rows are a power of two, at most 4");
+    EXPECT_EQ(why({lanes, {"i", Level::Rows, 8}}), "i: rows are a power of two, at most 4");
+    EXPECT_EQ(why({rows}), "i: no loop of the grid inside has the lanes");
+    EXPECT_EQ(why({{"i", Level::Vector, 16}, {"j", Level::Rows, 4}}),
+              "j: a loop around it has the lanes");
+    EXPECT_EQ(why({lanes, {"k", Level::Rows, 4}}), "k: a loop around it has the lanes");
+    EXPECT_EQ(why_not(matmul(), {lanes, rows}, Numerics::Strict, groups),
+              "i: no loop of the grid inside has the lanes");
+    EXPECT_EQ(why_not(matmul(), {lanes, rows}), "i: the processor has no rows of lanes");
+
+    const Loop stage{"k", Level::Stage, 16};
+    EXPECT_EQ(why({lanes, rows, stage}), "");
+    EXPECT_EQ(why({lanes, stage}), "k: no rows of lanes around it share what it reads");
+    EXPECT_EQ(why({lanes, rows, {"k", Level::Stage, 8}}),
+              "k: fewer iterations than lanes or rows, or no power of two");
+    EXPECT_EQ(why({lanes, rows, stage}, Numerics::Reproducible),
+              "k: its sums have partials in memory");
+    EXPECT_EQ(why({lanes, rows, {"j", Level::Stage, 16}}), "j: it does not reduce");
+}
+
 TEST(Legal, NamesASplitThatIsNoneOfALoop) {
     EXPECT_EQ(why_not(matmul(), {{"i", Level::Unroll, 2}, {"i", Level::Unroll, 4}}),
               "i: split twice on one level");

@@ -310,6 +310,27 @@ TEST_P(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
     }
 }
 
+/// Eight rows of lanes, some without work, behind barriers.
+TEST_P(Vulkan, GroupsShareWhatAProductReads) {
+    const auto integers = [](const Shape& shape, std::uint64_t seed, DType dtype) {
+        return uniform(shape, seed, -4, 4).to(DType::Int32).to(dtype);
+    };
+    for (const DType dtype : {DType::Float32, DType::Float16, DType::Int8, DType::Int64}) {
+        for (const auto& [m, k, n] :
+             {std::tuple{33, 17, 65}, {70, 40, 130}, {1, 64, 3}, {64, 64, 64}}) {
+            SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(k) + " x " + std::to_string(n) +
+                         std::string(to_string(dtype)));
+            const cpu_test::Case c(example_text("09"),
+                                   {integers({m, k}, 1, dtype), integers({k, n}, 2, dtype)});
+            for (const auto points : {vulkan::PointsAre::Groups, vulkan::PointsAre::Chosen}) {
+                const auto got = c.on_vulkan(device(), Numerics::Strict, points);
+                ASSERT_TRUE(got.has_value());
+                EXPECT_TRUE(same_numbers(*got, *c.interpreted()));
+            }
+        }
+    }
+}
+
 /// Lanes read what others wrote: in a loop behind the writes, and at once.
 TEST_P(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
     const std::string begin =

@@ -134,8 +134,9 @@ std::uint32_t invocations(const Case& c, std::uint32_t subgroup = 1) {
 
 TEST(Spirv, PointsWhoseLanesAreIndependentShareAGroup) {
     EXPECT_EQ(invocations(Case(example_text("01"), {uniform({100}, 1)})), 64u);
-    EXPECT_EQ(invocations(Case(example_text("09"), {uniform({9, 20}, 1), uniform({20, 40}, 2)})),
-              64u);
+    EXPECT_EQ(invocations(Case(example_text("03"), {uniform({9, 20}, 1), uniform({20}, 2)})), 64u);
+    const Case product(example_text("09"), {uniform({9, 20}, 1), uniform({20, 40}, 2)});
+    EXPECT_EQ(invocations(product), 128u) << "8 rows of lanes share what they read";
     const Case sums(example_text("07"), {uniform({3, 40}, 1)});
     EXPECT_EQ(invocations(sums), 16u) << "lanes meet";
     EXPECT_EQ(invocations(sums, 16), 16u) << "lanes exchange values";
