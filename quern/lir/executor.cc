@@ -92,7 +92,7 @@ public:
             if (buffer.space == Space::Global) {
                 region.memory = launch.memory[b];
             } else {
-                shown_[b].resize(buffer.elements * size_of(buffer.dtype));
+                shown_[b].assign(buffer.elements * size_of(buffer.dtype), std::byte{0xFF});
                 region.memory = {shown_[b].data(), 0, std::int64_t(shown_[b].size())};
                 region.is_of_point = true;
             }

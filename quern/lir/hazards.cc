@@ -175,9 +175,11 @@ bool Hazards::follow(const State& next) {
 
 bool Hazards::before_access(ValueId id) {
     if (f_[id].op == Op::Alloc) {
+        if (kept_.count(f_[id].buffer) != 0) return false;
         // Its memory may have been another array's.
         const bool is_touched = std::ranges::any_of(now_.uses, [&](const auto& uses) {
-            return uses.first < f_.buffers.size() && f_.buffers[uses.first].space == Space::Lane;
+            return uses.first < f_.buffers.size() && f_.buffers[uses.first].space == Space::Lane &&
+                   kept_.count(uses.first) == 0;
         });
         if (is_touched) now_ = {};
         return is_touched;

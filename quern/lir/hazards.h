@@ -25,6 +25,9 @@ public:
     /// `subgroup`: how many lanes the device runs together.
     explicit Hazards(const Function& function, std::uint32_t subgroup = 1);
 
+    /// An array of a thread has memory of its own, which never is another array's.
+    void keep(BufferId array) { kept_.insert(array); }
+
     /// Whether lanes tell each other values of a dtype by an array.
     bool are_shown(DType dtype) const;
 
@@ -78,6 +81,7 @@ private:
     std::uint32_t lanes_;
     std::uint32_t subgroup_;
     std::vector<bool> written_;
+    std::set<BufferId> kept_;
     State now_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "quern/lir/hazards.h"
 #include "quern/support/check.h"
@@ -28,6 +30,7 @@ public:
         for (Buffer& buffer : to_.buffers) {
             if (buffer.space == Space::Lane) buffer.space = Space::Group;
         }
+        keep_arrays();
     }
 
     Function run() {
@@ -36,6 +39,45 @@ public:
     }
 
 private:
+    /// How many elements each array of a thread has, where that is a number in the code; else 0.
+    std::vector<std::uint64_t> elements_of_arrays() const {
+        constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+        std::vector<std::uint64_t> elements(from_.buffers.size(), 0);
+        for (const Inst& i : from_.insts) {
+            if (i.op != Op::Alloc) continue;
+            const Inst& count = from_[i.a];
+            const bool is_known = count.op == Op::Constant && count.bits <= kGroupBytes;
+            elements[i.buffer] = std::max(elements[i.buffer], is_known ? count.bits : kUnknown);
+        }
+        std::ranges::replace(elements, kUnknown, std::uint64_t{0});
+        return elements;
+    }
+
+    /// Gives arrays memory of the group, which those by which lanes show each other values need
+    /// first. Narrow elements may take 32 bits.
+    void keep_arrays() {
+        const auto bytes = [](std::uint64_t elements, DType dtype) {
+            return elements * std::max<std::size_t>(size_of(dtype), 4);
+        };
+        std::set<DType> shown;
+        for (const Inst& i : from_.insts) {
+            const auto dtype = exchanged_as(from_, i);
+            if (dtype && hazards_.are_shown(*dtype)) shown.insert(*dtype);
+        }
+        std::uint64_t used = 0;
+        for (const DType dtype : shown) used += bytes(2 * lanes_, dtype);
+        const std::vector<std::uint64_t> elements = elements_of_arrays();
+        for (BufferId b = 0; b < elements.size(); ++b) {
+            const DType dtype = from_.buffers[b].dtype;
+            const std::uint64_t size = bytes(elements[b], dtype);
+            // Memory of a group has no bools.
+            if (size == 0 || dtype == DType::Bool || used + size > kGroupBytes) continue;
+            used += size;
+            to_.buffers[b].elements = std::uint32_t(elements[b]);
+            hazards_.keep(b);
+        }
+    }
+
     // Instructions of the result
 
     ValueId append(Inst inst) {
@@ -110,7 +152,7 @@ private:
         if (i.op == Op::Prefetch) return kNone;
         if (hazards_.before_access(id)) barrier();
         Inst access = of_lane(i);
-        if (i.op == Op::Alloc) return append(access);
+        if (i.op == Op::Alloc) return to_.buffers[i.buffer].elements > 0 ? kNone : append(access);
         const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
         access.is_streamed = false;
         if (i.type.lanes > 1 && (i.op == Op::Load || i.op == Op::Store)) {

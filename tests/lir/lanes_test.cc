@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <ostream>
 #include <string>
 #include <tuple>
@@ -264,6 +266,43 @@ TEST(Lanes, HaveTheSameZeroInAllSubgroups) {
         ASSERT_TRUE(run.result.has_value());
         EXPECT_TRUE(cpu_test::same_numbers(*run.result, *expected)) << subgroup;
     }
+}
+
+TEST(Lanes, ShareArraysInMemoryOfTheGroupAsFarAsThatGoes) {
+    const Case c(
+        "compute(x) {\n@kernel fused\nfor b in 0..rows:\n"
+        "  shared var small[40]: float32\n  shared var large[3000]: float32\n"
+        "  shared var much[2000]: float32\n"
+        "  shared var flags[40]: bool\n"
+        "  for i in 0..40:\n    small[i] = x[b, i]\n    large[i + 2000] = x[b, i]\n"
+        "    flags[i] = x[b, i] > 0.0\n"
+        "  for i in 0..40: much[39 - i] = x[b, i]\n  barrier()\n"
+        "  for i in 0..40:\n"
+        "    out[b, i] = select(flags[39 - i], small[39 - i], large[2039 - i]) + much[i]\n}",
+        {uniform({5, 40}, 1)});
+    const schedule::Plan plan =
+        schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+    const std::vector<Function> functions = cpu_test::functions_of(plan);
+    ASSERT_EQ(functions.size(), 1u);
+    std::map<std::string, std::uint32_t> elements;
+    std::size_t bytes = 0;
+    for (const Buffer& buffer : functions[0].buffers) {
+        elements[buffer.name] = buffer.elements;
+        bytes += buffer.elements * std::max<std::size_t>(size_of(buffer.dtype), 4);
+    }
+    EXPECT_EQ(elements["small"], 40u);
+    EXPECT_EQ(elements["large"], 3000u);
+    EXPECT_EQ(elements["much"], 0u) << "no room is left";
+    EXPECT_EQ(elements["flags"], 0u);
+    EXPECT_LE(bytes, kGroupBytes);
+    for (const Inst& i : functions[0].insts) {
+        if (i.op != Op::Alloc) continue;
+        EXPECT_EQ(functions[0].buffers[i.buffer].elements, 0u);
+    }
+    const LanesRun run = cpu_test::run_on_lanes(c, plan, functions);
+    EXPECT_EQ(run.mistake, "");
+    ASSERT_TRUE(run.result);
+    EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted()));
 }
 
 /// A kernel whose lanes work together, on sizes that leave a rest.

@@ -140,6 +140,15 @@ TEST(Spirv, PointsWhoseLanesAreIndependentShareAGroup) {
     const Case sums(example_text("07"), {uniform({3, 40}, 1)});
     EXPECT_EQ(invocations(sums), 16u) << "lanes meet";
     EXPECT_EQ(invocations(sums, 16), 16u) << "lanes exchange values";
+    // Drivers that run lanes one after the other would not show points that use one array.
+    const Case reproducible(example_text("09"), {uniform({9, 20}, 1), uniform({20, 40}, 2)});
+    const schedule::Plan plan = schedule::plan(reproducible.kernel(), reproducible.facts(),
+                                               Numerics::Reproducible, kGroups);
+    const lir::Function function = lir::for_lanes(plan.stages[0].function);
+    EXPECT_TRUE(std::ranges::any_of(function.buffers,
+                                    [](const lir::Buffer& buffer) { return buffer.elements > 0; }));
+    EXPECT_EQ(std::ranges::count(function.insts, lir::Op::Barrier, &lir::Inst::op), 0);
+    EXPECT_EQ(points_of_group(function), 1u) << "they have arrays of their own";
 }
 
 TEST(Spirv, OneSubmissionDoesWholeGroupsOfPoints) {

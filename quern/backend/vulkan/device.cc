@@ -411,14 +411,16 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     recipe.most = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t points = 0;
     for (const auto& stage : launch.stages) points = std::max(points, std::uint64_t(stage.points));
-    if (launch.local > 0) {
-        recipe.most = std::max<std::uint64_t>(kMostScratch / launch.local, 1);
+    const bool has_arrays = std::ranges::any_of(work.stages, &Stage::has_arrays);
+    const std::uint64_t of_point = has_arrays ? launch.local : 0;
+    if (of_point > 0) {
+        recipe.most = std::max<std::uint64_t>(kMostScratch / of_point, 1);
         if (recipe.most > kGroup) recipe.most = recipe.most / kGroup * kGroup;
     }
     const std::uint64_t at_once = std::min(points, recipe.most);
-    recipe.push.scratch_bytes = launch.local;
-    if (launch.local > 0) {
-        recipe.push.scratch = blocks.take(launch.local * at_once).place.address;
+    recipe.push.scratch_bytes = of_point;
+    if (of_point > 0) {
+        recipe.push.scratch = blocks.take(of_point * at_once).place.address;
     }
 
     // One block: whether an assertion failed, addresses, and the words of each stage.

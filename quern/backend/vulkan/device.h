@@ -83,6 +83,9 @@ public:
 
         /// Of a point.
         std::uint32_t invocations = 1;
+
+        /// Whether points have arrays in the device's memory.
+        bool has_arrays = false;
     };
 
     /// `has_subgroups`: its code takes their size for granted.

@@ -586,9 +586,12 @@ private:
 }  // namespace
 
 std::uint32_t points_of_group(const lir::Function& function) {
-    const bool is_alone = std::ranges::any_of(function.insts, [](const Inst& i) {
-        return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane;
-    });
+    const bool is_alone =
+        std::ranges::any_of(
+            function.insts,
+            [](const Inst& i) { return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane; }) ||
+        std::ranges::any_of(function.buffers,
+                            [](const lir::Buffer& buffer) { return buffer.elements > 0; });
     return is_alone ? 1 : std::max(kGroup / function.lanes, 1u);
 }
 

@@ -59,8 +59,8 @@ struct Push {
     std::uint64_t zero = 0;
 };
 
-/// How many points a work-group does: one, where its invocations are lanes that wait for each other
-/// or exchange values; else as many as have kGroup invocations.
+/// How many points a work-group does: one, where its invocations are lanes that wait for each
+/// other, exchange values or share arrays; else as many as have kGroup invocations.
 std::uint32_t points_of_group(const lir::Function& function);
 
 /// How many points of so many instructions are at most so much work together: whole groups of them,

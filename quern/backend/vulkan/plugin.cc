@@ -41,6 +41,11 @@ std::string invalid(const std::vector<std::uint32_t>& module) {
     return {};
 }
 
+bool has_arrays(const lir::Function& function) {
+    return std::ranges::any_of(function.insts,
+                               [](const lir::Inst& i) { return i.op == lir::Op::Alloc; });
+}
+
 class LoadedPipelines : public Pipelines {
 public:
     explicit LoadedPipelines(GpuDevice& device) : device_(device) {}
@@ -145,7 +150,8 @@ public:
                 pipelines->functions.push_back(stage.function);
                 const bool has_subgroups = result.groups.back().subgroup > 1;
                 pipelines->stages.push_back({gpu.pipeline(words, has_subgroups),
-                                             points_of_group(function), function.lanes});
+                                             points_of_group(function), function.lanes,
+                                             has_arrays(function)});
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {
