@@ -35,7 +35,7 @@ bool is_staged(const Tiling& tiling) {
 void expect_right(const Case& c) {
     const std::optional<Tensor> expected = c.interpreted();
     ASSERT_TRUE(expected);
-    for (const std::uint32_t subgroup : {1u, 4u, 32u, 256u}) {
+    for (const std::uint32_t subgroup : {1u, 32u}) {
         const cpu_test::LanesRun run =
             cpu_test::run_on_lanes(c, Numerics::Strict, vulkan::kGroups, subgroup);
         EXPECT_EQ(run.mistake, "");
@@ -204,7 +204,7 @@ TEST(Staged, ReadInSteps) {
 TEST(Staged, RandomTilingsOfProductsAddUpSmallIntegersExactly) {
     std::mt19937 engine(3);
     int staged = 0;
-    for (int n = 0; n < 40; ++n) {
+    for (int n = 0; n < 25; ++n) {
         const Case c = product(1 + engine() % 50, 1 + engine() % 60, 1 + engine() % 70);
         const ir::Facts facts = c.facts();
         ir::Kernel prepared = prepare(c.kernel(), facts, Numerics::Strict);
