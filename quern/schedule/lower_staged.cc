@@ -172,8 +172,13 @@ void Lowerer::staged_loop(const Stmt& s, const Axis& axis) {
     for (const ExprId load : loads) {
         std::optional<Staged> tile = staged_.count(load) == 0 ? staged(load, s) : std::nullopt;
         if (!tile) continue;
-        tile->array = b_.buffer(k_.buffers[k_[load].a].name + ".stage", k_[load].dtype,
-                                lir::Space::Lane, true);
+        // Passes of other widths, whole ones and what is left, take turns.
+        const auto [array, is_new] = stage_arrays_.try_emplace(load);
+        if (is_new) {
+            array->second = b_.buffer(k_.buffers[k_[load].a].name + ".stage", k_[load].dtype,
+                                      lir::Space::Lane, true);
+        }
+        tile->array = array->second;
         b_.alloc(tile->array, b_.integer(tile->depth * tile->extent));
         staged_.emplace(load, *tile);
     }

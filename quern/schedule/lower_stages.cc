@@ -51,6 +51,7 @@ void Lowerer::open(const std::string& name) {
     b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);
     names_.clear();
     rest_ = lir::kNone;
+    stage_arrays_.clear();
     memo_.clear();
     memo_.emplace_back();
     for (std::size_t i = 0; i < k_.buffers.size(); ++i) {

@@ -253,6 +253,9 @@ private:
     std::map<ir::SymbolId, Pass> sharing_;
     std::map<ExprId, Staged> staged_;
 
+    /// Of the function.
+    std::map<ExprId, lir::BufferId> stage_arrays_;
+
     /// The number of an iteration in those that are staged together.
     ValueId staged_number_ = lir::kNone;
     bool at_first_lane_ = false;

@@ -88,6 +88,9 @@ TEST(Staged, ReadsNoOperandWhereItMultiplies) {
         }));
     }
     EXPECT_GT(products, 0);
+    std::set<std::uint32_t> elements;
+    for (const lir::Buffer& buffer : lir::for_lanes(f).buffers) elements.insert(buffer.elements);
+    EXPECT_EQ(elements, (std::set<std::uint32_t>{0, 32 * 16, 16 * 64}));
     EXPECT_EQ(lir::lanes_of(f), 128u);
 }
 
