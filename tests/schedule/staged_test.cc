@@ -194,6 +194,26 @@ TEST(Staged, LeaveOutWhatOnlyAConditionKeepsInBounds) {
     EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted()));
 }
 
+TEST(Staged, ReadByIndicesThatRowsAndLanesRead) {
+    const auto indices = [](std::int64_t n, std::int64_t below) {
+        Tensor all({n}, DType::Int32);
+        for (std::int64_t i = 0; i < n; ++i) all.data<std::int32_t>()[i] = int(i * 7 % below);
+        return all;
+    };
+    const Tensor rows = indices(37, 50), columns = indices(35, 35);
+    const Case embedded(
+        "compute(ids, table, w) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 0..depth: s += table[ids[i], k] * w[k, j]\n  out[i, j] = s\n}",
+        {rows, integers({50, 40}, 1), integers({40, 35}, 2)});
+    EXPECT_TRUE(is_staged(chosen(embedded)));
+    expect_right(embedded);
+    const Case chosen_columns(
+        "compute(perm, a, w) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 0..depth: s += a[i, k] * w[k, perm[j]]\n  out[i, j] = s\n}",
+        {columns, integers({37, 40}, 1), integers({40, 35}, 2)});
+    expect_right(chosen_columns);
+}
+
 TEST(Staged, ReadInSteps) {
     // The loop runs the other way round, by steps, and with a stride.
     const Case c(
