@@ -204,9 +204,9 @@ void print_levels() {
     }
 }
 
-/// Two threads over one where all that two cores read and write stays in their caches. A copy of as
-/// much says what the caches allow: what the kernel takes beyond it may be halved, the copy takes
-/// as long as it does with two threads.
+/// Two threads over one where all that two cores read and write stays in their caches. Beside it
+/// what a copy of as much would allow if it did not overlap with arithmetic: what the kernel takes
+/// beyond the copy is halved, the copy takes as long as it does with two threads.
 void print_threads() {
     const Tensor x = random({256, 1024}, 40), gamma = random({1024}, 41);
     for (const auto& [name, number, operands, arguments] :
@@ -237,8 +237,7 @@ void print_threads() {
         const double bound = seconds[0] / ((seconds[0] - seconds[2]) / 2 + seconds[3]);
         std::printf("%s on 1 MiB, two threads over one: %.2fx (caches allow %.2fx, a copy %.2fx)\n",
                     name, times, bound, seconds[2] / seconds[3]);
-        targets.at_least(fmt::format("{} on 1 MiB, two threads", name), times,
-                         std::min(bound, 1.85));
+        targets.at_least(fmt::format("{} on 1 MiB, two threads", name), times, 1.85);
     }
 }
 
