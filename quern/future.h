@@ -157,7 +157,9 @@ private:
     std::shared_ptr<detail::FutureState<T>> state_;
 };
 
-/// Runs `work`, a callable that returns T, on a thread of the library.
+/// Runs `work`, a callable that returns T, on a thread of the library. A program that ends waits
+/// for it before exit handlers and the destructors of static objects run, which therefore cannot
+/// stop it: work that goes on until it is told to end is told so before main() returns.
 template <class T, class Work>
 Future<T> run_async(Work work) {
     auto state = std::make_shared<detail::FutureState<T>>();

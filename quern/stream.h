@@ -31,8 +31,8 @@ class Stream {
 public:
     Stream();
 
-    /// Runs `work`, a callable that returns a value, on a thread of the library. An error is the
-    /// future's; what comes behind runs all the same.
+    /// Runs `work`, a callable that returns a value, on a thread of the library, as run_async does.
+    /// An error is the future's; what comes behind runs all the same.
     template <class Work>
     auto run(Work work) {
         using T = std::invoke_result_t<Work&>;

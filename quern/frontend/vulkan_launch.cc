@@ -131,7 +131,7 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
                                result.bytes(), 0, InFlight::is_on(result, number)};
     for (const Tensor& operand : launch.operands) InFlight::bring(operand, number);
     if (keeps_result) InFlight::bring(result, number);
-    detail::wait_at_end(detail::Begun::Launches, [] { driver().finish(); });
+    detail::wait_at_end(detail::Begun::Launches, [] { driver().wait_for_all(); });
     const vulkan::Outcome outcome =
         driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
     if (!is_probing()) count_copied(outcome.copied);

@@ -162,7 +162,7 @@ public:
 
 private:
     Executor() {
-        // For programs whose first thread began nothing.
+        // For programs whose first thread neither loaded the library nor began anything.
         std::atexit(finish);
     }
 

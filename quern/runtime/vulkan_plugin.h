@@ -186,8 +186,8 @@ public:
                         const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                         bool keeps_output) = 0;
 
-    /// The program ends: waits for all launches, and for each that comes.
-    virtual void finish() noexcept = 0;
+    /// Waits for the launches that have been submitted.
+    virtual void wait_for_all() noexcept = 0;
 };
 
 /// Gives the driver of the process, or null and why.

@@ -6,6 +6,10 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#ifndef QUERN_NO_THREADS
+#include <future>
+#include <thread>
+#endif
 
 #include "quern/future.h"
 #include "quern/kernel.h"
@@ -39,6 +43,38 @@ TEST(ProgramsThatEnd, WaitForKernelsThatAreCompiled) {
             },
             testing::ExitedWithCode(0), "^(2\n){8}$");
     }
+}
+
+TEST(ProgramsThatEnd, WaitForWhatThreadsBeganThatAreNotTheFirst) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    for (int round = 0; round < 20; ++round) {
+        EXPECT_EXIT(
+            {
+                std::thread([] {
+                    for (int n = 0; n < 8; ++n) {
+                        run_async<int>([n] {
+                            const Tensor y = another(n).on(Device("cpu"))(Tensor({1000}));
+                            return std::fprintf(stderr, "%g\n", y.values()[7]);
+                        });
+                    }
+                }).join();
+                std::exit(0);
+            },
+            testing::ExitedWithCode(0), "^(2\n){8}$");
+    }
+}
+
+TEST(ThreadsThatEnd, DoNotWaitForWhatTheyBegan) {
+    std::promise<void> joined;
+    Future<bool> work;
+    std::thread([&] {
+        work = run_async<bool>([&joined] {
+            joined.get_future().wait();
+            return true;
+        });
+    }).join();
+    joined.set_value();
+    EXPECT_TRUE(work.get());
 }
 
 #endif

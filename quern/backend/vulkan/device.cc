@@ -311,15 +311,22 @@ std::string GpuDevice::wait(std::uint64_t ticket) {
     return lost_;
 }
 
-void GpuDevice::finish() noexcept {
+void GpuDevice::wait_for_all() noexcept {
     const std::lock_guard lock(mutex_);
-    is_ending_ = true;
     if (!lost_.empty()) return;
     try {
         queue_->wait(queue_->submitted());
     } catch (const VulkanError&) {
-        // Nobody is left to know.
+        // Whoever wants a result is told.
     }
+}
+
+void GpuDevice::end() noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        is_ending_ = true;
+    }
+    wait_for_all();
 }
 
 VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, bool has_subgroups) {

@@ -71,11 +71,12 @@ public:
     Memory allocate(std::size_t bytes);
     void free(const Memory& memory, std::uint64_t ticket) noexcept;
     std::string wait(std::uint64_t ticket);
+    void wait_for_all() noexcept;
     Outcome upload(const Memory& memory);
     Outcome fetch(const Memory& memory);
 
-    /// Waits for what was submitted, when the process ends.
-    void finish() noexcept;
+    /// The process ends: waits for what was submitted, and from now on for each launch.
+    void end() noexcept;
 
     struct Stage {
         VkPipeline pipeline = VK_NULL_HANDLE;
@@ -163,7 +164,7 @@ private:
     /// The last ticket that is known to have ended.
     std::uint64_t ended_ = 0;
 
-    /// The process ends: what is launched now is waited for, and memory is left alone.
+    /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;
 
     /// Why the device cannot be used any more, or empty.

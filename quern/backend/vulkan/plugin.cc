@@ -76,7 +76,7 @@ private:
     GpuDevice& device_;
 };
 
-void finish_all();
+void end_all();
 
 class VulkanDriver : public Driver {
 public:
@@ -191,10 +191,16 @@ public:
         return or_host_is_full([&] { return opened_[device]->fetch(memory); });
     }
 
-    /// Drivers' threads must be at rest when the process takes their libraries down.
-    void finish() noexcept override {
+    void wait_for_all() noexcept override {
         for (std::size_t i = 0; i < opened_.size(); ++i) {
-            if (GpuDevice* const gpu = opened_if_used(i)) gpu->finish();
+            if (GpuDevice* const gpu = opened_if_used(i)) gpu->wait_for_all();
+        }
+    }
+
+    /// Drivers' threads must be at rest when the process takes their libraries down.
+    void end() noexcept {
+        for (std::size_t i = 0; i < opened_.size(); ++i) {
+            if (GpuDevice* const gpu = opened_if_used(i)) gpu->end();
         }
     }
 
@@ -244,9 +250,8 @@ private:
         auto& gpu = opened_[device];
         if (gpu) return *gpu;
         gpu = std::make_unique<GpuDevice>(physical_[device], abilities_[device]);
-        // For programs whose first thread launches nothing: before what the driver has registered
-        // until now.
-        std::atexit(finish_all);
+        // Handlers run in reverse order: before those that the driver has registered until now.
+        std::atexit(end_all);
         return *gpu;
     }
 
@@ -263,7 +268,7 @@ VulkanDriver& the_driver() {
     return driver;
 }
 
-void finish_all() { the_driver().finish(); }
+void end_all() { the_driver().end(); }
 
 }  // namespace
 }  // namespace quern::vulkan
