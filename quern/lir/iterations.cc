@@ -88,20 +88,37 @@ private:
         return {product(rounds, sum(inside.iterations, 1)), product(rounds, inside.instructions)};
     }
 
-    std::int64_t trips_of(const Inst& i) {
-        std::int64_t most = add(of(i.b), negated(of(i.a))).most;
-        // What ends so far behind its beginning, wherever that is, or before.
-        const auto behind = [&](ValueId end) {
-            const Inst& e = f_[end];
-            if (e.op != Op::Add) return;
-            if (e.a == i.a) most = std::min(most, of(e.b).most);
-            if (e.b == i.a) most = std::min(most, of(e.a).most);
-        };
-        behind(i.b);
-        if (f_[i.b].op == Op::Min) {
-            behind(f_[i.b].a);
-            behind(f_[i.b].b);
+    /// The most that `end` is behind `begin`, wherever that is.
+    std::int64_t most_behind(ValueId begin, ValueId end) {
+        if (begin == end) return 0;
+        std::int64_t most =
+            std::min(add(of(end), negated(of(begin))).most, left_by_whole_steps(begin, end));
+        const Inst& e = f_[end];
+        if (e.op == Op::Add) {
+            if (e.a == begin) most = std::min(most, of(e.b).most);
+            if (e.b == begin) most = std::min(most, of(e.a).most);
+        } else if (e.op == Op::Min) {
+            most = std::min({most, most_behind(begin, e.a), most_behind(begin, e.b)});
         }
+        return most;
+    }
+
+    /// Of `end` where `begin` is x + (end - x) / w * w: a remainder, unless it wraps.
+    std::int64_t left_by_whole_steps(ValueId begin, ValueId end) {
+        const Inst& sum = f_[begin];
+        if (sum.op != Op::Add || f_[sum.b].op != Op::Mul || sum.type.dtype != DType::Int64) {
+            return kFar;
+        }
+        const Inst& steps = f_[sum.b];
+        const Inst& number = f_[steps.a];
+        if (number.op != Op::Div || number.b != steps.b) return kFar;
+        const Inst& all = f_[number.a];
+        const bool is_rest = all.op == Op::Sub && all.a == end && all.b == sum.a;
+        return is_rest && of(steps.b).least > 0 ? of(steps.b).most - 1 : kFar;
+    }
+
+    std::int64_t trips_of(const Inst& i) {
+        const std::int64_t most = most_behind(i.a, i.b);
         if (most >= kFar) return kFar;
         const auto step = std::int64_t(std::clamp<std::uint64_t>(i.bits, 1, kFar));
         return std::max<std::int64_t>(0, (most + step - 1) / step);
@@ -121,7 +138,7 @@ private:
             case Op::Add:
                 return add(of(i.a), of(i.b));
             case Op::Sub:
-                return add(of(i.a), negated(of(i.b)));
+                return {-most_behind(i.a, i.b), most_behind(i.b, i.a)};
             case Op::Min:
                 return {std::min(of(i.a).least, of(i.b).least),
                         std::min(of(i.a).most, of(i.b).most)};
@@ -154,7 +171,16 @@ private:
         return is_far || !has_sign || !fits ? Range{} : r;
     }
 
+    /// By a number above zero what has one bound keeps it.
     static Range scaled(Op op, const Range& a, const Range& b) {
+        if (b.least == b.most && b.least > 0 && op != Op::ShiftRight) {
+            const auto by = [&](std::int64_t end) {
+                return end == kFar || end == -kFar ? end
+                       : op == Op::Mul             ? near(end * b.least)
+                                                   : end / b.least;
+            };
+            return {by(a.least), by(a.most)};
+        }
         if (!a.is_bounded() || !b.is_bounded()) return {};
         if (op == Op::Mul) return at_ends(a, b, [](auto x, auto y) { return x * y; });
         if (op == Op::Div && b.least > 0) {

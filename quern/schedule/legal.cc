@@ -147,14 +147,18 @@ private:
     std::string why_not_staged(const Stmt& s, const Split& split, const Around& around) {
         if (!around.in_rows) return "no rows of lanes around it share what it reads";
         if (s.reduces.empty()) return "it does not reduce";
-        if (std::ranges::any_of(s.body, [](const Stmt& in) { return in.kind == StmtKind::For; })) {
-            return "a loop inside of it";
-        }
+        if (has_loop(s.body)) return "a loop inside of it";
         if (!is_power(split.factor) || split.factor < std::max(target_.rows, target_.lanes)) {
             return "fewer iterations than lanes or rows, or no power of two";
         }
         if (tiling_.numerics == Numerics::Reproducible) return "its sums have partials in memory";
         return {};
+    }
+
+    static bool has_loop(const std::vector<Stmt>& block) {
+        return std::ranges::any_of(block, [](const Stmt& s) {
+            return s.kind == StmtKind::For || has_loop(s.body) || has_loop(s.otherwise);
+        });
     }
 
     static bool is_power(int number) { return std::has_single_bit(unsigned(number)); }

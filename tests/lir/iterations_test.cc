@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "quern/lir/builder.h"
@@ -73,6 +74,43 @@ TEST(Iterations, OfABlockOfAPointAreThoseOfTheBlockWhereverItBegins) {
         b.end_for();
     });
     EXPECT_EQ(most(function, {0, 1000, std::uint64_t{1} << 40, 6}), 2u * (1 + 7));
+}
+
+TEST(Iterations, OfWholeStepsOfABlockAndOfWhatTheyLeaveAreThoseOfTheBlock) {
+    constexpr std::int64_t kWidth = 4;
+    const Function function = over_points([](Builder& b, ValueId point) {
+        const ValueId n = b.parameter({ParameterKind::Dim, 0});
+        const ValueId block = b.parameter({ParameterKind::Block, 0});
+        const ValueId from = b.mul(point, block);
+        const ValueId to = b.binary(Op::Min, b.add(from, block), n);
+        const ValueId width = b.integer(kWidth);
+        const ValueId many = b.binary(Op::Div, b.sub(to, from), width);
+        const ValueId done = b.add(from, b.mul(many, width));
+        b.begin_for(from, done, kWidth);
+        b.end_for();
+        b.begin_for(done, to, 1);
+        b.end_for();
+    });
+    for (const std::int64_t block : {1, 4, 6, 31}) {
+        const std::uint64_t bound = most(function, {0, 1000, 37, std::uint64_t(block)});
+        EXPECT_EQ(bound, 2u * (1 + (block / kWidth + 1) + kWidth));
+        for (std::int64_t from = 0; from < 60; from += block) {
+            const std::int64_t size = std::min(from + block, std::int64_t(37)) - from;
+            const std::int64_t trips = size > 0 ? size / kWidth + size % kWidth : std::int64_t(0);
+            EXPECT_GE(bound, std::uint64_t(trips)) << from;
+        }
+    }
+}
+
+TEST(Iterations, OfWhatWholeStepsOfNoKnownWidthLeaveAreUnbounded) {
+    const Function function = over_points([](Builder& b, ValueId point) {
+        const BufferId widths = b.buffer("widths", DType::Int64, Space::Global, false);
+        const ValueId to = b.load(widths, b.integer(1), 1), width = b.load(widths, point, 1);
+        const ValueId many = b.binary(Op::Div, b.sub(to, point), width);
+        b.begin_for(b.add(point, b.mul(many, width)), to, 1);
+        b.end_for();
+    });
+    EXPECT_EQ(most(function, {0, 1000}), kUnbounded);
 }
 
 TEST(Iterations, OfBranchesAreThoseOfBothSides) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "quern/lir/iterations.h"
 #include "tests/conformance/operands.h"
 #include "tests/cpu/lanes_run.h"
 #include "tests/cpu/random_tiling.h"
@@ -102,7 +103,8 @@ TEST(Staged, OfAnySizeHaveTheInterpretersSums) {
                                   {70, 33, 19},
                                   {31, 100, 63},
                                   {8, 31, 130},
-                                  {64, 48, 64}}) {
+                                  {64, 48, 64},
+                                  {70, 20, 130}}) {
         SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(k) + " x " + std::to_string(n));
         expect_right(product(m, k, n));
     }
@@ -212,6 +214,20 @@ TEST(Staged, ReadByIndicesThatRowsAndLanesRead) {
         "  for k in 0..depth: s += a[i, k] * w[k, perm[j]]\n  out[i, j] = s\n}",
         {columns, integers({37, 40}, 1), integers({40, 35}, 2)});
     expect_right(chosen_columns);
+}
+
+/// Drivers that cut loops off are asked whether they did where that is not seen to be impossible.
+TEST(Staged, PointsOfProductsOfAnySizeHaveFewIterations) {
+    for (const auto& [m, k, n] : {std::tuple{64, 48, 64}, {70, 33, 19}, {100, 60, 99}}) {
+        for (const Target& target : {vulkan::kGroups, vulkan::kInvocations}) {
+            const Case c = product(m, k, n);
+            const Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, target);
+            const ReadyLaunch ready = c.ready(image_of(plan, {}));
+            const auto bounds = lir::bounds_of(plan.stages[0].function, ready.stages[0].words);
+            EXPECT_GE(bounds.iterations, std::uint64_t(k));
+            EXPECT_LT(bounds.iterations, 65536u) << m << ", lanes " << target.lanes;
+        }
+    }
 }
 
 TEST(Staged, ReadInSteps) {

@@ -203,6 +203,22 @@ TEST(Legal, SaysWhyALoopHasNoRowsOfLanes) {
     EXPECT_EQ(why({lanes, rows, stage}, Numerics::Reproducible),
               "k: its sums have partials in memory");
     EXPECT_EQ(why({lanes, rows, {"j", Level::Stage, 16}}), "j: it does not reduce");
+    // Each loop fills all that the loops around it share.
+    const Case nested(
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 0..depth:\n    if k % 2 == 0:\n      for l in 0..depth: s += a[i, l] * b[k, "
+        "j]\n"
+        "  out[i, j] = s\n}",
+        {Tensor({8, 32}), Tensor({32, 32})});
+    EXPECT_EQ(why_not(nested,
+                      {{"i", Level::Grid, 1},
+                       {"j", Level::Grid, 1},
+                       lanes,
+                       rows,
+                       stage,
+                       {"l", Level::Stage, 16}},
+                      Numerics::Strict, groups),
+              "k: a loop inside of it");
 }
 
 TEST(Legal, NamesASplitThatIsNoneOfALoop) {
