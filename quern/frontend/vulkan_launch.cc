@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "quern/error.h"
 #include "quern/frontend/prepare.h"
 #include "quern/frontend/self_test.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/device_options.h"
+#include "quern/runtime/disk_cache.h"
 #include "quern/runtime/ending.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
@@ -24,6 +28,22 @@ vulkan::Driver& driver() {
     if (!found) raise(DeviceError("[vulkan] E0601: " + why));
     return *found;
 }
+
+/// In the cache of the process.
+class DriverCodeOnDisk final : public vulkan::DriverCode {
+public:
+    explicit DriverCodeOnDisk(const DiskCache& cache) : cache_(cache) {}
+
+    std::optional<std::vector<std::byte>> read(const std::string& key) const override {
+        return cache_.read(key);
+    }
+    void write(const std::string& key, std::span<const std::byte> code) const override {
+        cache_.write(key, code);
+    }
+
+private:
+    const DiskCache& cache_;
+};
 
 /// The bytes that a view reaches.
 vulkan::Range range_of(const interpret::View& view) {
@@ -66,8 +86,10 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& de
                                                                 const ir::Facts& facts,
                                                                 Numerics numerics,
                                                                 vulkan::PointsAre points) {
-    auto code = std::make_shared<const vulkan::Compiled>(
-        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points));
+    std::optional<DriverCodeOnDisk> kept;
+    if (const DiskCache* const cache = DiskCache::of_process()) kept.emplace(*cache);
+    auto code = std::make_shared<const vulkan::Compiled>(driver().compile(
+        *vulkan_number(device.id()), kernel, facts, numerics, points, kept ? &*kept : nullptr));
     if (code->is_host_full) raise_out_of_memory(device.id());
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
     if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));

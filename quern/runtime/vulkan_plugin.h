@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,6 +98,16 @@ struct Compiled {
     std::string error;
 };
 
+/// Keeps what drivers made of kernels, for other processes. Thread-safe.
+class DriverCode {
+public:
+    virtual ~DriverCode() = default;
+
+    /// What `write` got for this key, or none.
+    virtual std::optional<std::vector<std::byte>> read(const std::string& key) const = 0;
+    virtual void write(const std::string& key, std::span<const std::byte> code) const = 0;
+};
+
 /// Memory of a tensor.
 struct Memory {
     /// The host's address of it, or of the memory of the host that stands for it. Null if the
@@ -159,9 +170,9 @@ public:
 
     virtual const std::vector<DeviceDescription>& devices() const = 0;
 
-    /// Code for launches of which `facts` hold.
+    /// Code for launches of which `facts` hold. `kept`, if there is one, saves the driver work.
     virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                             Numerics numerics, PointsAre points) = 0;
+                             Numerics numerics, PointsAre points, const DriverCode* kept) = 0;
 
     /// At an address that is a multiple of 256.
     virtual Memory allocate(std::size_t device, std::size_t bytes) = 0;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "quern/kernel.h"
 #include "tests/cpu/compiled_run.h"
 #include "tests/cpu/vulkan_devices.h"
+#include "tests/folder.h"
 
 namespace quern {
 namespace {
@@ -177,7 +179,7 @@ struct Probed {
 
 /// What a test of this file says where the loader is that of a folder.
 Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LOADER,
-             const std::string& test = "Runs") {
+             const std::string& test = "Runs", const std::string& cache = "off") {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
     // Of several drivers the first.
     const char* const drivers = std::getenv("VK_DRIVER_FILES");
@@ -185,7 +187,7 @@ Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LO
     const std::string only =
         drivers ? "VK_DRIVER_FILES='" + all.substr(0, all.find(':')) + "' " : std::string();
     // What it finds of this driver must not be kept for others.
-    const std::string command = only + "QUERN_CACHE=off LD_LIBRARY_PATH='" + folder +
+    const std::string command = only + "QUERN_CACHE='" + cache + "' LD_LIBRARY_PATH='" + folder +
                                 "' QUERN_MOCK_VULKAN='" + order + "' '" + self +
                                 "' --gtest_also_run_disabled_tests --gtest_brief=1 "
                                 "--gtest_filter='FailingCallsProbe.DISABLED_" +
@@ -274,6 +276,51 @@ TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {
     EXPECT_TRUE(probed.has_happened);
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
     EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+}
+
+/// What the caches of pipelines began with.
+std::set<std::string> caches_of(const Probed& probed) {
+    std::set<std::string> sizes;
+    std::istringstream lines(probed.said);
+    const std::string mark = "mock: cache of ";
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with(mark)) sizes.insert(line.substr(mark.size()));
+    }
+    return sizes;
+}
+
+TEST_F(FailingCalls, NoneAndWhatTheDriverCompiledIsKeptForTheNextProcess) {
+    const TestFolder cache;
+    const auto run = [&](const char* order) {
+        const Probed probed = probe(order, QUERN_MOCK_LOADER, "Runs", cache.path());
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        EXPECT_TRUE(probed.has_happened);
+        EXPECT_FALSE(probed.says("warning")) << probed.said;
+        return caches_of(probed);
+    };
+    using Sizes = std::set<std::string>;
+    EXPECT_EQ(run("keeps code"), Sizes{"0 bytes"});
+    EXPECT_EQ(run("keeps code"), Sizes{"96 bytes"});
+}
+
+TEST_F(FailingCalls, OfCachesOfPipelinesAreDoneWithout) {
+    const TestFolder cache;
+    for (const char* order : {"vkCreatePipelineCache 1 -1", "vkGetPipelineCacheData 1 -2",
+                              "vkGetPipelineCacheData 2 5"}) {
+        const Probed probed = probe(order, QUERN_MOCK_LOADER, "Runs", cache.path());
+        EXPECT_TRUE(probed.has_happened) << order;
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+    }
+}
+
+TEST_F(FailingCalls, NoneAndWhatADriverOfAnotherDeviceCompiledIsNotUsed) {
+    const TestFolder cache;
+    for (int n = 0; n < 2; ++n) {
+        const Probed probed = probe("keeps foreign code", QUERN_MOCK_LOADER, "Runs", cache.path());
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        EXPECT_EQ(caches_of(probed), std::set<std::string>{"0 bytes"});
+    }
 }
 
 /// The copies between a step and the one that is next.

@@ -329,32 +329,6 @@ void GpuDevice::end() noexcept {
     wait_for_all();
 }
 
-VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, bool has_subgroups) {
-    const VkShaderModuleCreateInfo code{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                        .codeSize = module.size_bytes(),
-                                        .pCode = module.data()};
-    VkShaderModule shader = VK_NULL_HANDLE;
-    check(vk_.vkCreateShaderModule(device_, &code, nullptr, &shader), "vkCreateShaderModule");
-    VkComputePipelineCreateInfo about{.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-                                      .layout = layout_};
-    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfoEXT size{
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
-        .requiredSubgroupSize = abilities_.subgroup};
-    about.stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                   .pNext = has_subgroups && abilities_.sets_subgroup ? &size : nullptr,
-                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                   .module = shader,
-                   .pName = "main"};
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    const VkResult result =
-        vk_.vkCreateComputePipelines(device_, VK_NULL_HANDLE, 1, &about, nullptr, &pipeline);
-    vk_.vkDestroyShaderModule(device_, shader, nullptr);
-    check(result, "vkCreateComputePipelines");
-    return pipeline;
-}
-
-void GpuDevice::destroy(VkPipeline pipeline) { vk_.vkDestroyPipeline(device_, pipeline, nullptr); }
-
 /// The points of a stage, as many at a time as a dispatch may have, as there is scratch for, and as
 /// one submission may do, where a point takes `each` instructions.
 void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t most,

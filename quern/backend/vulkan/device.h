@@ -90,7 +90,8 @@ public:
     };
 
     /// `has_subgroups`: its code takes their size for granted.
-    VkPipeline pipeline(std::span<const std::uint32_t> module, bool has_subgroups);
+    VkPipeline pipeline(std::span<const std::uint32_t> module, bool has_subgroups,
+                        const DriverCode* kept);
     void destroy(VkPipeline pipeline);
 
     /// What one launch is.

@@ -113,7 +113,7 @@ public:
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
 
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                     Numerics numerics, PointsAre points) override {
+                     Numerics numerics, PointsAre points, const DriverCode* kept) override {
         const Abilities& abilities = abilities_[device];
         if (points == PointsAre::Chosen) {
             const bool is_processor =
@@ -149,7 +149,7 @@ public:
                 pipelines->may_fail |= may_fail(function);
                 pipelines->functions.push_back(stage.function);
                 const bool has_subgroups = result.groups.back().subgroup > 1;
-                pipelines->stages.push_back({gpu.pipeline(words, has_subgroups),
+                pipelines->stages.push_back({gpu.pipeline(words, has_subgroups, kept),
                                              points_of_group(function), function.lanes,
                                              has_arrays(function)});
             }

@@ -7,6 +7,10 @@
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
+//   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; how many
+//   such
+//                         a cache begins with is said, as "mock: cache of 96 bytes"
+//   "keeps foreign code"  the same, whose header is that of another device
 //   "small pieces"        no piece of memory is larger than 48 MiB
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
@@ -87,9 +91,11 @@ bool fails(const char* name, int& calls) {
     list(vkCreateInstance) list(vkCreateDevice) list(vkCreateCommandPool)                          \
         list(vkAllocateCommandBuffers) list(vkCreatePipelineLayout) list(vkCreateSemaphore)        \
             list(vkCreateBuffer) list(vkAllocateMemory) list(vkBindBufferMemory) list(vkMapMemory) \
-                list(vkCreateShaderModule) list(vkCreateComputePipelines) list(vkResetCommandPool) \
-                    list(vkBeginCommandBuffer) list(vkEndCommandBuffer) list(vkQueueSubmit)        \
-                        list(vkWaitSemaphores) list(vkGetSemaphoreCounterValue)
+                list(vkCreateShaderModule) list(vkCreateComputePipelines)                          \
+                    list(vkCreatePipelineCache) list(vkGetPipelineCacheData)                       \
+                        list(vkResetCommandPool) list(vkBeginCommandBuffer)                        \
+                            list(vkEndCommandBuffer) list(vkQueueSubmit) list(vkWaitSemaphores)    \
+                                list(vkGetSemaphoreCounterValue)
 
 /// The function, but for the call that fails.
 template <class Function>
@@ -279,6 +285,32 @@ VKAPI_ATTR VkResult VKAPI_CALL other_module(VkDevice device, const VkShaderModul
     return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCreateInfo* about,
+                                            const VkAllocationCallbacks* from,
+                                            VkPipelineCache* made) {
+    std::fprintf(stderr, "mock: cache of %zu bytes\n", about->initialDataSize);
+    VkPipelineCacheCreateInfo other = *about;
+    other.initialDataSize = 0;
+    return real<PFN_vkCreatePipelineCache>("vkCreatePipelineCache")(device, &other, from, made);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL cache_data(VkDevice device, VkPipelineCache cache, std::size_t* size,
+                                          void* data) {
+    VkPipelineCacheHeaderVersionOne header;
+    std::size_t header_size = sizeof header;
+    real<PFN_vkGetPipelineCacheData>("vkGetPipelineCacheData")(device, cache, &header_size,
+                                                               &header);
+    if (is("keeps foreign code")) ++header.deviceID;
+    const std::size_t all = sizeof header + 64;
+    if (data) {
+        std::memset(data, 'x', all);
+        std::memcpy(data, &header, sizeof header);
+        say_here();
+    }
+    *size = all;
+    return VK_SUCCESS;
+}
+
 VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* from) {
     real<PFN_vkDestroyDevice>("vkDestroyDevice")(device, from);
     the_device = VK_NULL_HANDLE;
@@ -290,6 +322,10 @@ PFN_vkVoidFunction ours(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
+    }
+    if (is("keeps code") || is("keeps foreign code")) {
+        if (is_name("vkCreatePipelineCache")) return PFN_vkVoidFunction(&create_cache);
+        if (is_name("vkGetPipelineCacheData")) return PFN_vkVoidFunction(&cache_data);
     }
     if (is("memory of its own")) {
         if (is_name("vkGetBufferMemoryRequirements")) {
