@@ -61,6 +61,26 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
         const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
         std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
     }
+    frontend::VulkanKernels kernels;
+    const auto code = kernels.find(Device("vulkan:0"), c.kernel(), c.facts(),
+                                   Numerics::Reproducible, vulkan::PointsAre::Groups);
+    std::printf("%s\n", to_string(code->groups[0]).c_str());
+}
+
+/// Points and rows of lanes that are independent, and what work-groups of a kernel are.
+TEST(FailingCallsProbe, DISABLED_RunsIndependentPoints) {
+    const Device device("vulkan:0");
+    const auto run = [&](const cpu_test::Case& c, vulkan::PointsAre points) {
+        const auto got = c.on_vulkan(device, Numerics::Reproducible, points);
+        const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+        std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+        frontend::VulkanKernels kernels;
+        const auto code =
+            kernels.find(device, c.kernel(), c.facts(), Numerics::Reproducible, points);
+        std::printf("%s\n", to_string(code->groups[0]).c_str());
+    };
+    run({example_text("01"), {uniform({1000}, 1)}}, vulkan::PointsAre::Invocations);
+    run({example_text("03"), {uniform({37, 40}, 1), uniform({40}, 2)}}, vulkan::PointsAre::Groups);
 }
 
 /// Launches of few and of many instructions, behind one that has the driver tried.
@@ -269,6 +289,27 @@ TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     const Probed as_they_are = probe("", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(as_they_are.says("vulkan:0: right\nvulkan:0: right\n")) << as_they_are.said;
     EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
+}
+
+TEST_F(FailingCalls, NoneAndGroupsOfIndependentPointsAreWholeSubgroups) {
+    const Probed as_it_is = probe("", QUERN_MOCK_LOADER, "RunsIndependentPoints");
+    EXPECT_TRUE(
+        as_it_is.says("vulkan:0: right\n64 invocations, a point each\n"
+                      "vulkan:0: right\n64 invocations, 16 lanes of each of 4 points\n"))
+        << as_it_is.said;
+    const Probed wide = probe("one wide subgroup", QUERN_MOCK_LOADER, "RunsIndependentPoints");
+    EXPECT_TRUE(wide.has_happened);
+    EXPECT_TRUE(
+        wide.says("vulkan:0: right\n128 invocations, a point each\n"
+                  "vulkan:0: right\n128 invocations, 16 lanes of each of 8 points\n"))
+        << wide.said;
+}
+
+TEST_F(FailingCalls, NoneAndSubgroupsAreNotUsedWhereAGroupHasTooFewOfThem) {
+    const Probed few = probe("few subgroups", QUERN_MOCK_LOADER, "RunsGroups");
+    if (!few.has_happened) GTEST_SKIP() << "the driver's subgroups have one size";
+    EXPECT_TRUE(few.says("vulkan:0: right\nvulkan:0: right\n")) << few.said;
+    EXPECT_TRUE(few.says("16 lanes, one point; 128 bytes shared, 2 barriers")) << few.said;
 }
 
 TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {

@@ -79,6 +79,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
     find_subgroups(device, driver.driverID);
+    find_group(device);
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
@@ -146,12 +147,30 @@ void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
         sets_subgroup = true;
         subgroup =
             std::clamp(std::uint32_t(kGroups.lanes), sizes.minSubgroupSize, sizes.maxSubgroupSize);
+        // Rows of lanes in subgroups of that size may be too many.
+        const std::uint32_t most = kGroups.lanes * kGroups.rows;
+        if (sizes.maxComputeWorkgroupSubgroups * subgroup < most) {
+            sets_subgroup = false;
+            subgroup = 1;
+        }
     } else if (has_sizes && sizes.minSubgroupSize == sizes.maxSubgroupSize) {
         subgroup = sizes.minSubgroupSize;
     } else if (has_one_size) {
         subgroup = subgroups.subgroupSize;
     }
     if (!std::has_single_bit(subgroup)) subgroup = 1;
+}
+
+/// A whole subgroup at least, within what the device allows.
+void Abilities::find_group(VkPhysicalDevice device) {
+    VkPhysicalDeviceSubgroupProperties subgroups{
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                      .pNext = &subgroups};
+    vkGetPhysicalDeviceProperties2(device, &about);
+    const VkPhysicalDeviceLimits& limits = properties.limits;
+    group = std::min({std::max(kGroup, subgroups.subgroupSize),
+                      limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]});
 }
 
 std::string Abilities::driver() const {

@@ -335,10 +335,10 @@ void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t mos
                          std::uint64_t each) {
     const std::uint64_t groups_at_once = abilities_.properties.limits.maxComputeWorkGroupCount[0];
     // Invocations have numbers of 32 bits.
-    constexpr std::uint64_t kMostInvocations = (std::uint64_t{1} << 32) - kGroup;
+    const std::uint64_t most_invocations = (std::uint64_t{1} << 32) - abilities_.group;
     const std::uint64_t group = stage.points_of_group;
     most = std::min(
-        {most, groups_at_once * group, kMostInvocations, points_at_once(most_work_, each, group)});
+        {most, groups_at_once * group, most_invocations, points_at_once(most_work_, each, group)});
     const std::uint64_t end = push.end;
     Push part = push;
     for (std::uint64_t begin = 0; begin < end; begin += most) {
@@ -396,7 +396,8 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     const std::uint64_t of_point = has_arrays ? launch.local : 0;
     if (of_point > 0) {
         recipe.most = std::max<std::uint64_t>(kMostScratch / of_point, 1);
-        if (recipe.most > kGroup) recipe.most = recipe.most / kGroup * kGroup;
+        const std::uint32_t group = abilities_.group;
+        if (recipe.most > group) recipe.most = recipe.most / group * group;
     }
     const std::uint64_t at_once = std::min(points, recipe.most);
     recipe.push.scratch_bytes = of_point;

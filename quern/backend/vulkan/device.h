@@ -40,6 +40,9 @@ struct Abilities {
     std::uint32_t subgroup = 1;
     bool sets_subgroup = false;
 
+    /// Invocations of a work-group that does several points.
+    std::uint32_t group = kGroup;
+
     /// What to switch on: those of them that the device has.
     VkPhysicalDeviceFeatures core{};
     VkPhysicalDeviceVulkan11Features v11{};
@@ -57,6 +60,7 @@ struct Abilities {
 
 private:
     void find_subgroups(VkPhysicalDevice device, VkDriverId driver);
+    void find_group(VkPhysicalDevice device);
 };
 
 /// A device in use. Thread-safe.
@@ -89,8 +93,9 @@ public:
         bool has_arrays = false;
     };
 
-    /// `has_subgroups`: its code takes their size for granted.
-    VkPipeline pipeline(std::span<const std::uint32_t> module, bool has_subgroups,
+    /// Of a module whose work-groups do as many points as `groups` says, and take the size of
+    /// subgroups for granted where it has one.
+    VkPipeline pipeline(std::span<const std::uint32_t> module, const Groups& groups,
                         const DriverCode* kept);
     void destroy(VkPipeline pipeline);
 

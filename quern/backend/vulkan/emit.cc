@@ -58,7 +58,8 @@ public:
         if (has_lanes()) interface.push_back(group_);
         interface.insert(interface.end(), arrays_.begin(), arrays_.end());
         m_.entry_point(function, "main", interface);
-        m_.execution_mode(function, spv::ExecutionMode::LocalSize, {points_ * f_.lanes, 1, 1});
+        m_.execution_mode(function, spv::ExecutionMode::LocalSize,
+                          {points_of_group(f_) * f_.lanes, 1, 1});
         ask(function);
         return m_.words();
     }
@@ -81,12 +82,25 @@ private:
         invocation_ = number(has_lanes() ? spv::BuiltIn::LocalInvocationId
                                          : spv::BuiltIn::GlobalInvocationId);
         if (has_lanes()) group_ = number(spv::BuiltIn::WorkgroupId);
+        if (!is_alone(f_)) choose_group();
         for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
             const lir::Buffer& b = f_.buffers[i];
             if (b.elements == 0) continue;
             const Id array = m_.array(code_.type(b.dtype), code_.u32(b.elements));
             arrays_.push_back(buffers_[i] = m_.global(spv::StorageClass::Workgroup, array));
         }
+    }
+
+    void choose_group() {
+        const Id u32 = code_.type(DType::UInt32);
+        points_ = m_.choice(kPointsOfGroup, u32, points_of_group(f_));
+        const Id size =
+            has_lanes() ? m_.constant_of(Op::OpSpecConstantOp, u32,
+                                         {std::uint32_t(Op::OpIMul), points_, code_.u32(f_.lanes)})
+                        : points_;
+        const Id sizes = m_.constant_of(Op::OpSpecConstantComposite, m_.vector(u32, 3),
+                                        {size, code_.u32(1), code_.u32(1)});
+        m_.decorate(sizes, spv::Decoration::BuiltIn, {std::uint32_t(spv::BuiltIn::WorkgroupSize)});
     }
 
     /// Whether an invocation is a lane of a point; else it does one.
@@ -132,7 +146,7 @@ private:
         Id number = first(has_lanes() ? group_ : invocation_);
         if (has_lanes()) {
             lane_ = first(invocation_);
-            if (points_ > 1) number = take_apart(number);
+            if (points_ != 0) number = take_apart(number);
         }
         point_ = memory_.moved(pushed(offsetof(Push, begin)), number);
         when(
@@ -156,7 +170,8 @@ private:
         };
         const Id point = u32(Op::OpUDiv, lane_, f_.lanes);
         lane_ = u32(Op::OpUMod, lane_, f_.lanes);
-        return code_.binary(Op::OpIAdd, DType::UInt32, u32(Op::OpIMul, group, points_), point);
+        const Id first = code_.binary(Op::OpIMul, DType::UInt32, group, points_);
+        return code_.binary(Op::OpIAdd, DType::UInt32, first, point);
     }
 
     Id own_scratch(Id number) {
@@ -559,8 +574,6 @@ private:
 
     const lir::Function& f_;
 
-    /// Of a group.
-    std::uint32_t points_ = points_of_group(f_);
     FloatControls controls_;
     Integers integers_;
     Module m_;
@@ -576,6 +589,9 @@ private:
     Id group_ = 0;
     Id lane_ = 0;
 
+    /// Of a group, or 0 if it does one.
+    Id points_ = 0;
+
     std::vector<Id> arrays_;
     Id point_ = 0;
     Id words_ = 0;
@@ -585,22 +601,25 @@ private:
 
 }  // namespace
 
-std::uint32_t points_of_group(const lir::Function& function) {
-    const bool is_alone =
-        std::ranges::any_of(
-            function.insts,
-            [](const Inst& i) { return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane; }) ||
-        std::ranges::any_of(function.buffers,
-                            [](const lir::Buffer& buffer) { return buffer.elements > 0; });
-    return is_alone ? 1 : std::max(kGroup / function.lanes, 1u);
+bool is_alone(const lir::Function& function) {
+    return std::ranges::any_of(function.insts,
+                               [](const Inst& i) {
+                                   return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane;
+                               }) ||
+           std::ranges::any_of(function.buffers,
+                               [](const lir::Buffer& buffer) { return buffer.elements > 0; });
+}
+
+std::uint32_t points_of_group(const lir::Function& function, std::uint32_t group) {
+    return is_alone(function) ? 1 : std::max(group / function.lanes, 1u);
 }
 
 std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::uint64_t group) {
     return std::max<std::uint64_t>(most_work / std::max<std::uint64_t>(each, 1) / group, 1) * group;
 }
 
-Groups groups_of(const lir::Function& function) {
-    const std::uint32_t points = points_of_group(function);
+Groups groups_of(const lir::Function& function, std::uint32_t group) {
+    const std::uint32_t points = points_of_group(function, group);
     Groups groups{
         .invocations = points * function.lanes, .are_lanes = function.lanes > 1, .points = points};
     const bool exchanges = std::ranges::any_of(

@@ -31,8 +31,11 @@ struct Integers {
 
 inline constexpr std::uint64_t kMostIterations = 65535;
 
-/// Invocations of a work-group that does several points.
+/// Invocations of a work-group that does several points, unless a pipeline is told kPointsOfGroup.
 inline constexpr std::uint32_t kGroup = 64;
+
+/// The specialisation constant that says how many points that are.
+inline constexpr std::uint32_t kPointsOfGroup = 0;
 
 /// Where an invocation that ends early says why, in bytes: an assertion does not hold; the driver
 /// left a loop before its end.
@@ -59,15 +62,18 @@ struct Push {
     std::uint64_t zero = 0;
 };
 
-/// How many points a work-group does: one, where its invocations are lanes that wait for each
-/// other, exchange values or share arrays; else as many as have kGroup invocations.
-std::uint32_t points_of_group(const lir::Function& function);
+/// Whether a work-group does one point, since its invocations are lanes that wait for each other,
+/// exchange values or share arrays.
+bool is_alone(const lir::Function& function);
+
+/// How many points a work-group does: one that is alone, else as many as have `group` invocations.
+std::uint32_t points_of_group(const lir::Function& function, std::uint32_t group = kGroup);
 
 /// How many points of so many instructions are at most so much work together: whole groups of them,
 /// and one at least.
 std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::uint64_t group);
 
-Groups groups_of(const lir::Function& function);
+Groups groups_of(const lir::Function& function, std::uint32_t group = kGroup);
 
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
 /// If it has several lanes an invocation is one of them, else it does a point. Integers of 8 and 16

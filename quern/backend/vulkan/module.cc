@@ -79,6 +79,20 @@ Id Module::constant(Id type, std::uint32_t bits, std::uint64_t value) {
     return id;
 }
 
+Id Module::choice(std::uint32_t number, Id type, std::uint32_t otherwise) {
+    const Id id = constant_of(spv::Op::OpSpecConstant, type, {otherwise});
+    decorate(id, spv::Decoration::SpecId, {number});
+    return id;
+}
+
+Id Module::constant_of(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands) {
+    const Id id = new_id();
+    Words all{type, id};
+    all.insert(all.end(), operands);
+    append(globals_, op, all);
+    return id;
+}
+
 Id Module::global(spv::StorageClass storage, Id type) {
     const Id to = pointer(storage, type);
     const Id id = new_id();

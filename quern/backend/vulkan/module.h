@@ -39,6 +39,10 @@ public:
 
     /// A number of `bits` bits (1 is a bool) from its own bits.
     Id constant(Id type, std::uint32_t bits, std::uint64_t value);
+    /// A number of 32 bits that whoever makes a pipeline may choose.
+    Id choice(std::uint32_t number, Id type, std::uint32_t otherwise);
+    /// Of constants and choices.
+    Id constant_of(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands);
     Id global(spv::StorageClass storage, Id type);
     Id instructions(std::string_view set);
 

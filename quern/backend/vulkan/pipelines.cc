@@ -65,23 +65,22 @@ private:
     VkPipelineCache cache_ = VK_NULL_HANDLE;
 };
 
-std::string key_of(std::span<const std::uint32_t> module, std::uint32_t subgroup,
+std::string key_of(std::span<const std::uint32_t> module, const Groups& groups,
                    const Abilities& abilities) {
-    std::string key =
-        "vulkan pipeline\n" + abilities.driver() + "\n" + std::to_string(subgroup) + "\n";
+    std::string key = "vulkan pipeline\n" + abilities.driver() + "\n" +
+                      std::to_string(groups.subgroup) + "\n" + std::to_string(groups.points) + "\n";
     key.append(reinterpret_cast<const char*>(module.data()), module.size_bytes());
     return key;
 }
 
 }  // namespace
 
-VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, bool has_subgroups,
+VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, const Groups& groups,
                                const DriverCode* kept) {
     const VkShaderModuleCreateInfo code{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                         .codeSize = module.size_bytes(),
                                         .pCode = module.data()};
-    const PipelineCache cache(vk_, device_, abilities_, kept,
-                              key_of(module, has_subgroups ? abilities_.subgroup : 1, abilities_));
+    const PipelineCache cache(vk_, device_, abilities_, kept, key_of(module, groups, abilities_));
     VkShaderModule shader = VK_NULL_HANDLE;
     check(vk_.vkCreateShaderModule(device_, &code, nullptr, &shader), "vkCreateShaderModule");
     VkComputePipelineCreateInfo about{.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -89,11 +88,18 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, bool has_s
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfoEXT size{
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
         .requiredSubgroupSize = abilities_.subgroup};
+    const VkSpecializationMapEntry points{
+        .constantID = kPointsOfGroup, .offset = 0, .size = sizeof groups.points};
+    const VkSpecializationInfo chosen{.mapEntryCount = 1,
+                                      .pMapEntries = &points,
+                                      .dataSize = sizeof groups.points,
+                                      .pData = &groups.points};
     about.stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                   .pNext = has_subgroups && abilities_.sets_subgroup ? &size : nullptr,
+                   .pNext = groups.subgroup > 1 && abilities_.sets_subgroup ? &size : nullptr,
                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                    .module = shader,
-                   .pName = "main"};
+                   .pName = "main",
+                   .pSpecializationInfo = &chosen};
     VkPipeline pipeline = VK_NULL_HANDLE;
     const VkResult result =
         vk_.vkCreateComputePipelines(device_, cache.get(), 1, &about, nullptr, &pipeline);

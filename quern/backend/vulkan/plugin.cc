@@ -145,13 +145,12 @@ public:
                 }
                 result.error = invalid(words);
                 if (!result.error.empty()) return result;
-                result.groups.push_back(groups_of(function));
+                result.groups.push_back(groups_of(function, abilities.group));
                 pipelines->may_fail |= may_fail(function);
                 pipelines->functions.push_back(stage.function);
-                const bool has_subgroups = result.groups.back().subgroup > 1;
-                pipelines->stages.push_back({gpu.pipeline(words, has_subgroups, kept),
-                                             points_of_group(function), function.lanes,
-                                             has_arrays(function)});
+                const Groups& groups = result.groups.back();
+                pipelines->stages.push_back({gpu.pipeline(words, groups, kept), groups.points,
+                                             function.lanes, has_arrays(function)});
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {

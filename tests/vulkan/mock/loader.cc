@@ -4,6 +4,8 @@
 //   "other quotients"     code that divides multiplies
 //   "say submissions"     each submission is said, as "mock: submission"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
+//   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
+//   "few subgroups"       a work-group is said to have at most 2 subgroups
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
@@ -155,6 +157,19 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
             next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
             reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)
                 ->maxMemoryAllocationSize = 48 << 20;
+            say_here();
+        }
+        if (is("one wide subgroup") &&
+            next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
+            auto& subgroups = *reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(next);
+            subgroups.subgroupSize = 128;
+            subgroups.supportedOperations = 0;
+            say_here();
+        }
+        if (is("few subgroups") &&
+            next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT) {
+            reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlPropertiesEXT*>(next)
+                ->maxComputeWorkgroupSubgroups = 2;
             say_here();
         }
         if (!is("wide subgroups")) continue;
