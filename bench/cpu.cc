@@ -206,7 +206,8 @@ void print_levels() {
 
 /// Two threads over one where all that two cores read and write stays in their caches. Beside it
 /// what a copy of as much would allow if it did not overlap with arithmetic: what the kernel takes
-/// beyond the copy is halved, the copy takes as long as it does with two threads.
+/// beyond the copy is halved, the copy takes as long as it does with two threads. The rate says
+/// what the kernel's arithmetic allows where memory is fast.
 void print_threads() {
     const Tensor x = random({256, 1024}, 40), gamma = random({1024}, 41);
     for (const auto& [name, number, operands, arguments] :
@@ -235,8 +236,11 @@ void print_threads() {
             best_times({repeated(1), repeated(kThreads), copied(1), copied(kThreads)});
         const double times = seconds[0] / seconds[1];
         const double bound = seconds[0] / ((seconds[0] - seconds[2]) / 2 + seconds[3]);
-        std::printf("%s on 1 MiB, two threads over one: %.2fx (caches allow %.2fx, a copy %.2fx)\n",
-                    name, times, bound, seconds[2] / seconds[3]);
+        std::printf(
+            "%s on 1 MiB, two threads over one: %.2fx (caches allow %.2fx, a copy %.2fx), "
+            "%.1f GB/s\n",
+            name, times, bound, seconds[2] / seconds[3],
+            20 * 2 * double(x.bytes()) / seconds[1] * 1e-9);
         targets.at_least(fmt::format("{} on 1 MiB, two threads", name), times, 1.85);
     }
 }
