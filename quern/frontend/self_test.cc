@@ -34,7 +34,9 @@ constexpr const char* kSumsAndProducts =
     "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] * y[i] + x[i]\n}";
 constexpr const char* kIntegers =
     "compute(x, y) {\n    @kernel custom\n"
-    "    for i in 0..n: out[i] = (x[i] * y[i] - 3) / 7 + x[i] % 5 - min(x[i], y[i])\n}";
+    "    for i in 0..n:\n"
+    "        let rest = x[i] % 5 + select(i64(x[i]) < 1, y[i], x[i])\n"
+    "        out[i] = (x[i] * y[i] - 3) / 7 + rest - min(x[i], y[i])\n}";
 constexpr const char* kRowSums =
     "compute(x) {\n    @kernel custom\n    for b in 0..rows:\n        var sum = 0\n"
     "        for i in 0..n:\n            sum += x[b, i]\n        out[b] = sum\n}";

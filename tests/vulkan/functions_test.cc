@@ -60,5 +60,34 @@ TEST(VulkanFunctions, PowerOfFloat32HasTheInterpretersBitsWithoutFloat64) {
     }
 }
 
+/// Compilers of drivers compare in fewer bits what was made wider.
+TEST(VulkanIntegers, ThatBecameWiderCompareWithConstants) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    std::vector<double> numbers;
+    for (int n = -128; n < 128; ++n) numbers.push_back(n);
+    for (const DType dtype : {DType::Int8, DType::Int16, DType::Int32, DType::Int64, DType::UInt8,
+                              DType::UInt16, DType::UInt32, DType::UInt64}) {
+        for (const std::string wide : {"i32", "i64", "u32", "u64"}) {
+            std::string sum;
+            int flag = 1;
+            for (const char* constant : {"0", "1", "100", "-1"}) {
+                if (wide[0] == 'u' && constant[0] == '-') continue;
+                const std::string x = wide + "(x[i])", c = wide + "(" + constant + ")";
+                for (const std::string& holds : {x + " < " + c, c + " < " + x, x + " <= " + c,
+                                                 c + " <= " + x, x + " == " + c}) {
+                    sum += (sum.empty() ? "" : " + ") + std::string("select(") + holds + ", " +
+                           std::to_string(flag) + ", 0)";
+                    flag *= 2;
+                }
+            }
+            SCOPED_TRACE(std::string(to_string(dtype)) + " as " + wide);
+            const Case c("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = " + sum +
+                             " + 0 * i64(x[i])\n}",
+                         {Tensor::from<double>({256}, numbers).to(dtype)});
+            for (const VulkanDevice& vulkan : vulkan_devices()) expect_bits(vulkan, c);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace quern

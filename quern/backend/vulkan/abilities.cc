@@ -42,6 +42,24 @@ VkBool32 flag(const Abilities& abilities, const Feature& feature) {
     return feature.flag(const_cast<Abilities&>(abilities));
 }
 
+/// Whether the driver has Mesa's compiler.
+bool is_of_mesa(VkDriverId driver) {
+    switch (driver) {
+        case VK_DRIVER_ID_MESA_RADV:
+        case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA:
+        case VK_DRIVER_ID_MESA_LLVMPIPE:
+        case VK_DRIVER_ID_MESA_TURNIP:
+        case VK_DRIVER_ID_MESA_V3DV:
+        case VK_DRIVER_ID_MESA_PANVK:
+        case VK_DRIVER_ID_MESA_VENUS:
+        case VK_DRIVER_ID_MESA_DOZEN:
+        case VK_DRIVER_ID_MESA_NVK:
+            return true;
+        default:
+            return false;
+    }
+}
+
 }  // namespace
 
 Abilities::Abilities(VkPhysicalDevice device) {
@@ -82,6 +100,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
     find_group(device);
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
+    controls.compares_wrongly = is_of_mesa(driver.driverID);
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
     const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
     const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;

@@ -389,6 +389,11 @@ private:
         const DType from = dtype(i.a), to = i.type.dtype;
         if (i.op == lir::Op::Cast) {
             const Id cast = code_.cast(value(i.a), from, to);
+            if (controls_.compares_wrongly && from == DType::Int32 && size_of(to) == 8 &&
+                !is_floating(to)) {
+                const Id zero = code_.cast(zero_, DType::UInt32, DType::UInt64);
+                return code_.binary(Op::OpIAdd, DType::UInt64, cast, zero);
+            }
             const bool is_known = lir::class_of(f_[i.a].op) == OpClass::Leaf;
             return is_known && !is_floating(from) ? hidden(to, cast) : cast;
         }
