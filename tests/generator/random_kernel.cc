@@ -38,9 +38,8 @@ public:
 
     RandomKernel make() {
         is_integer_ = chance(0.25);
-        dtype_ = is_integer_ ? (chance(0.5) ? DType::Int32 : DType::Int64)
-                             : (chance(0.7) ? DType::Float32 : DType::Float64);
-        unit_ = dtype_ == DType::Float32 ? 6e-8 : 1.2e-16;
+        dtype_ = is_integer_ ? (chance(0.5) ? DType::Int32 : DType::Int64) : some_float();
+        unit_ = unit_of(dtype_);
         const int rank = pick(1, 3);
         for (int i = 0; i < rank; ++i) {
             loops_.push_back({std::string(1, "ijk"[i]), extent(rank), std::string(1, "MNP"[i])});
@@ -56,11 +55,28 @@ private:
     bool chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
     int pick(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
 
+    DType some_float() {
+        const int percent = pick(0, 99);
+        return percent < 55   ? DType::Float32
+               : percent < 80 ? DType::Float64
+               : percent < 90 ? DType::Float16
+                              : DType::BFloat16;
+    }
+
+    /// The most that a number is off by rounding, beside it.
+    static double unit_of(DType dtype) {
+        return dtype == DType::Float32    ? 6e-8
+               : dtype == DType::Float16  ? 0x1p-11
+               : dtype == DType::BFloat16 ? 0x1p-8
+                                          : 1.2e-16;
+    }
+
     std::int64_t extent(int rank) {
         static constexpr std::int64_t kLong[] = {0,  1,  2,  3,  4,  5,  7,   8,
                                                  15, 16, 17, 31, 33, 64, 255, 257};
         static constexpr std::int64_t kShort[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17};
-        if (rank == 1) return kLong[pick(chance(0.1) ? 0 : 1, 15)];
+        // Sums of more may be above all of float16.
+        if (rank == 1 && dtype_ != DType::Float16) return kLong[pick(chance(0.1) ? 0 : 1, 15)];
         return kShort[pick(chance(0.05) ? 0 : 1, 10)];
     }
 
@@ -158,12 +174,84 @@ private:
                 }};
     }
 
+    /// Where an element lies along an axis.
+    struct Index {
+        std::string text;
+        std::function<std::int64_t(const Environment&)> at;
+    };
+
+    /// Integers below `most` (or `most` too) along one loop, in an operand of their own.
+    Index chosen_by_data(std::int64_t most, bool inclusive) {
+        const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
+        Operand o;
+        o.name = "by" + std::to_string(choosers_.size());
+        std::vector<double> numbers(std::size_t(loops_[l].extent));
+        for (double& n : numbers) n = pick(0, int(most) - (inclusive ? 0 : 1));
+        o.tensor = Tensor::from<double>({loops_[l].extent}, numbers)
+                       .to(chance(0.5) ? DType::Int32 : DType::Int64);
+        choosers_.push_back(std::move(o));
+        return {choosers_.back().name + "[" + loops_[l].name + "]",
+                [l, numbers](const Environment& e) {
+                    return std::int64_t(numbers[std::size_t(e.loops[l])]);
+                }};
+    }
+
+    /// Of an axis, in bounds for each value of its loop's variable.
+    Index index(int axis) {
+        const Loop& loop = axis < 0 ? depth_ : loops_[std::size_t(axis)];
+        const std::string &name = loop.name, &bound = loop.bound;
+        const std::int64_t extent = loop.extent, shift = pick(1, 3);
+        const auto own = [axis](const Environment& e) {
+            return axis < 0 ? e.loops.back() : e.loops[std::size_t(axis)];
+        };
+        const std::string text = std::to_string(shift);
+        switch (chance(0.75) ? 0 : pick(1, 5)) {
+            case 1:
+                return {bound + " - 1 - " + name,
+                        [=](const Environment& e) { return extent - 1 - own(e); }};
+            case 2:
+                return {"min(" + name + " + " + text + ", " + bound + " - 1)",
+                        [=](const Environment& e) { return std::min(own(e) + shift, extent - 1); }};
+            case 3:
+                return {"max(" + name + " - " + text + ", 0)", [=](const Environment& e) {
+                            return std::max<std::int64_t>(own(e) - shift, 0);
+                        }};
+            case 4:
+                return {"(" + name + " * " + text + " + 1) % " + bound,
+                        [=](const Environment& e) { return (own(e) * shift + 1) % extent; }};
+            case 5:
+                if (extent > 0) return chosen_by_data(extent, false);
+                [[fallthrough]];
+            default:
+                return {name, own};
+        }
+    }
+
+    /// One that need not be where the loops are.
+    Expression element(const Operand& o) {
+        std::string text = o.name + "[";
+        std::vector<Index> indices;
+        for (const int axis : o.axes) {
+            indices.push_back(index(axis));
+            text += (indices.size() > 1 ? ", " : "") + indices.back().text;
+        }
+        const std::vector<double>* values = &o.values;
+        return {text + "]",
+                [indices, shape = o.tensor.shape(), values](const Environment& e) -> Approximate {
+                    std::int64_t at = 0;
+                    for (std::size_t p = 0; p < indices.size(); ++p) {
+                        at = at * shape[p] + indices[p].at(e);
+                    }
+                    return {(*values)[std::size_t(at)], 0};
+                }};
+    }
+
     /// A leaf: an element, a name, a literal or a loop variable.
     Expression leaf(bool in_reduction) {
         for (int tries = 0; tries < 4; ++tries) {
             const Operand& o = operands_[std::size_t(pick(0, int(operands_.size()) - 1))];
             if (o.reduces && !in_reduction) continue;
-            if (chance(0.75)) return load(o);
+            if (chance(0.75)) return element(o);
         }
         if (!names_.empty() && chance(0.6)) {
             const std::size_t n = std::size_t(pick(0, int(names_.size()) - 1));
@@ -171,9 +259,8 @@ private:
         }
         if (chance(0.3)) {
             const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
-            return {loops_[l].name, [l](const Environment& e) -> Approximate {
-                        return {double(e.loops[l]), 0};
-                    }};
+            return {loops_[l].name,
+                    [this, l](const Environment& e) { return rounded(double(e.loops[l]), 0); }};
         }
         if (is_integer_) {
             const int v = pick(1, 9);
@@ -196,7 +283,9 @@ private:
             return {"(" + a.text + " " + op + " " + b.text + ")",
                     [f, x = a.value, y = b.value](const Environment& e) { return f(x(e), y(e)); }};
         };
-        switch (pick(0, 4)) {
+        switch (pick(0, 5)) {
+            case 5:
+                return quotient(a, bounded(b));
             case 0:
                 return combine("+", [this](Approximate x, Approximate y) {
                     return rounded(x.value + y.value, x.error + y.error);
@@ -225,6 +314,26 @@ private:
                         }};
             }
         }
+    }
+
+    /// By a number that is not 0. Integers may be remainders.
+    Expression quotient(const Expression& a, const Expression& b) {
+        if (is_integer_) {
+            const bool is_rest = chance(0.4);
+            return {"(" + a.text + (is_rest ? " % " : " / ") + "(abs(" + b.text + ") + 1))",
+                    [is_rest, x = a.value, y = b.value](const Environment& e) -> Approximate {
+                        const auto p = std::int64_t(x(e).value);
+                        const auto q = std::int64_t(std::abs(y(e).value)) + 1;
+                        return {double(is_rest ? p % q : p / q), 0};
+                    }};
+        }
+        return {"(" + a.text + " / (abs(" + b.text + ") + 0.5))",
+                [this, x = a.value, y = b.value](const Environment& e) {
+                    const Approximate p = x(e), size = y(e);
+                    const Approximate q = rounded(std::abs(size.value) + 0.5, size.error);
+                    const double v = p.value / q.value;
+                    return rounded(v, (p.error + std::abs(v) * q.error) / q.value);
+                }};
     }
 
     Expression bounded(const Expression& a) const {
@@ -258,16 +367,24 @@ private:
                 }};
     }
 
-    /// Chosen by loop variables alone, so that rounding cannot flip it.
-    Expression choice(int depth, bool in_reduction) {
+    /// Of a loop's variable or of integers that are given, so that rounding cannot flip it.
+    Index condition() {
         const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
         const std::int64_t limit = pick(0, 8);
+        const Index left =
+            chance(0.3) ? chosen_by_data(8, true)
+                        : Index{loops_[l].name, [l](const Environment& e) { return e.loops[l]; }};
+        return {left.text + " < " + std::to_string(limit),
+                [left, limit](const Environment& e) { return std::int64_t(left.at(e) < limit); }};
+    }
+
+    Expression choice(int depth, bool in_reduction) {
+        const Index chosen = condition();
         const Expression a = expression(depth - 1, in_reduction),
                          b = expression(depth - 1, in_reduction);
-        return {"select(" + loops_[l].name + " < " + std::to_string(limit) + ", " + a.text +
-                    " + 0, " + b.text + " + 0)",
-                [l, limit, x = a.value, y = b.value](const Environment& e) {
-                    return e.loops[l] < limit ? x(e) : y(e);
+        return {"select(" + chosen.text + ", " + a.text + " + 0, " + b.text + " + 0)",
+                [chosen, x = a.value, y = b.value](const Environment& e) {
+                    return chosen.at(e) != 0 ? x(e) : y(e);
                 }};
     }
 
@@ -321,6 +438,10 @@ private:
             binds_depth_ = true;
             return {"0.." + all, zero, extent};
         }
+        if (chance(0.25)) {
+            const Index cut = chosen_by_data(depth_.extent, true);
+            return {"0.." + cut.text, zero, cut.at};
+        }
         const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
         const int shift = pick(0, 3);
         const std::string place = loops_[l].name + " + " + std::to_string(shift);
@@ -337,49 +458,67 @@ private:
     }
 
     void reduction() {
-        const bool guarded = chance(0.3);
+        const bool guarded = chance(0.3), is_conditional = chance(0.2);
         const Span over = span();
+        const Index holds = is_conditional
+                                ? condition()
+                                : Index{"", [](const Environment&) { return std::int64_t(1); }};
         const std::int64_t limit = pick(0, 12);
         const Expression e = expression(pick(1, 2), true);
-        const int kind = pick(0, 2);
+        // A sum, a maximum, a minimum, or what depends on the order.
+        const int kind = pick(0, 3);
         const std::string name = "v" + std::to_string(names_.size());
-        const std::string start = kind == 0   ? (is_integer_ ? "0" : "0.0")
-                                  : kind == 1 ? "-1000"
-                                              : "1000";
-        const std::string first = kind == 0 || is_integer_ ? start : start + ".0";
+        const bool is_sum = kind == 0, is_serial = kind == 3;
+        const std::string start = is_sum || is_serial ? (is_integer_ ? "0" : "0.0")
+                                  : kind == 1         ? "-1000"
+                                                      : "1000";
+        const std::string first = is_sum || is_serial || is_integer_ ? start : start + ".0";
         line("var " + name + " = " + first);
+        if (is_conditional) {
+            line("if " + holds.text + ":");
+            ++indent_;
+        }
         line("for " + depth_.name + " in " + over.text + ":");
         ++indent_;
         if (guarded) {
             line("if " + depth_.name + " < " + std::to_string(limit) + ":");
             ++indent_;
         }
-        line(kind == 0 ? name + " += " + e.text + " + 0 * " + reducing_load()
-                       : name + " = " + (kind == 1 ? "max(" : "min(") + name + ", " + e.text +
-                             " + 0 * " + reducing_load() + ")");
-        indent_ -= guarded ? 2 : 1;
+        const std::string added = e.text + " + 0 * " + reducing_load();
+        line(is_sum ? name + " += " + added
+             : is_serial
+                 ? name + " = " + name + (is_integer_ ? " / 2 + " : " * 0.5 + ") + added
+                 : name + " = " + (kind == 1 ? "max(" : "min(") + name + ", " + added + ")");
+        indent_ -= 1 + int(guarded) + int(is_conditional);
         names_.push_back(name);
-        steps_.push_back([this, kind, guarded, limit, x = e.value, over](Environment& env) {
-            double total = kind == 0 ? 0 : kind == 1 ? -1000 : 1000, magnitude = 0, error = 0;
-            const std::int64_t end = over.end(env);
+        steps_.push_back([=, this, x = e.value](Environment& env) {
+            double total = is_sum || is_serial ? 0 : kind == 1 ? -1000 : 1000;
+            double magnitude = 0, error = 0;
+            const std::int64_t end = holds.at(env) != 0 ? over.end(env) : 0;
             for (std::int64_t q = over.begin(env); q < end; q += over.step) {
                 if (guarded && q >= limit) break;
                 env.loops.push_back(q);
                 const Approximate a = x(env);
                 env.loops.pop_back();
                 magnitude += std::abs(a.value);
-                if (kind == 0) {
+                if (is_sum) {
                     total += a.value;
                     error += a.error;
+                } else if (is_serial) {
+                    const double half = is_integer_ ? double(std::int64_t(total) / 2) : total * 0.5;
+                    const Approximate next = rounded(half + a.value, error * 0.5 + a.error);
+                    // Before the sum the product is rounded.
+                    total = next.value;
+                    error = next.error + unit_ * std::abs(half);
                 } else {
                     total = kind == 1 ? std::max(total, a.value) : std::min(total, a.value);
                     error = std::max(error, a.error);
                 }
             }
             // Any order of summation stays within n units of the sum of magnitudes.
-            if (kind == 0) error += unit_ * double(depth_.extent + 1) * magnitude;
+            if (is_sum) error += unit_ * double(depth_.extent + 1) * magnitude;
             env.names.push_back(
-                {kind == 0 || !is_integer_ ? total : wrapped(total), is_integer_ ? 0 : error});
+                {is_sum || !is_integer_ ? total : wrapped(total), is_integer_ ? 0 : error});
         });
     }
 
@@ -433,9 +572,11 @@ private:
     RandomKernel finish() {
         RandomKernel kernel;
         std::string head = "compute(";
-        for (std::size_t i = 0; i < operands_.size(); ++i) {
-            head += (i > 0 ? ", " : "") + operands_[i].name;
-            kernel.operands.push_back(operands_[i].tensor);
+        for (const std::vector<Operand>* all : {&operands_, &choosers_}) {
+            for (const Operand& o : *all) {
+                head += (kernel.operands.empty() ? "" : ", ") + o.name;
+                kernel.operands.push_back(o.tensor);
+            }
         }
         kernel.text = head + ") {\n" + text_ + "}\n";
         std::int64_t points = 1;
@@ -466,6 +607,9 @@ private:
     std::vector<Loop> loops_;
     Loop depth_;
     std::vector<Operand> operands_;
+
+    /// Of integers that choose elements, bounds and branches.
+    std::vector<Operand> choosers_;
     std::vector<std::string> names_;
     std::vector<std::function<void(Environment&)>> steps_;
     Evaluate result_;
