@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <numeric>
 #include <vector>
 
 namespace quern::lir {
@@ -15,6 +17,9 @@ struct Range {
     std::int64_t least = -kFar;
     std::int64_t most = kFar;
 
+    /// It is that many times an integer; 0 is that of no number but itself.
+    std::int64_t multiple = 1;
+
     bool is_bounded() const { return -kFar < least && most < kFar; }
 };
 
@@ -22,12 +27,18 @@ std::int64_t near(std::int64_t value) { return std::clamp(value, -kFar, kFar); }
 
 Range add(const Range& a, const Range& b) {
     Range sum;
+    sum.multiple = std::gcd(a.multiple, b.multiple);
     if (a.least > -kFar && b.least > -kFar) sum.least = near(a.least + b.least);
     if (a.most < kFar && b.most < kFar) sum.most = near(a.most + b.most);
     return sum;
 }
 
-Range negated(const Range& a) { return {-a.most, -a.least}; }
+Range negated(const Range& a) { return {-a.most, -a.least, a.multiple}; }
+
+/// One of the two.
+Range either(std::int64_t least, std::int64_t most, const Range& a, const Range& b) {
+    return {least, most, std::gcd(a.multiple, b.multiple)};
+}
 
 /// Of a function that has its extremes where its operands have theirs.
 template <class Number>
@@ -85,7 +96,8 @@ private:
         if (trips >= kFar) return {kUnbounded, kUnbounded};
         // Where a loop ends for all points, those inside it still go round once, for none.
         const std::uint64_t rounds = std::uint64_t(trips) + 1;
-        return {product(rounds, sum(inside.iterations, 1)), product(rounds, inside.instructions)};
+        return {product(rounds, sum(inside.iterations, 1)),
+                product(std::uint64_t(trips), inside.instructions)};
     }
 
     /// The most that `end` is behind `begin`, wherever that is.
@@ -113,8 +125,10 @@ private:
         const Inst& number = f_[steps.a];
         if (number.op != Op::Div || number.b != steps.b) return kFar;
         const Inst& all = f_[number.a];
-        const bool is_rest = all.op == Op::Sub && all.a == end && all.b == sum.a;
-        return is_rest && of(steps.b).least > 0 ? of(steps.b).most - 1 : kFar;
+        const Range& width = of(steps.b);
+        if (all.op != Op::Sub || all.a != end || all.b != sum.a || width.least <= 0) return kFar;
+        const bool is_whole = width.least == width.most && of(number.a).multiple % width.most == 0;
+        return is_whole ? 0 : width.most - 1;
     }
 
     std::int64_t trips_of(const Inst& i) {
@@ -126,7 +140,10 @@ private:
 
     Range range(const Inst& i) {
         if (!is_integer(i.type.dtype) || i.type.lanes > 1) return {};
-        const auto one = [](std::int64_t value) { return Range{near(value), near(value)}; };
+        const auto one = [](std::int64_t value) {
+            const std::int64_t n = near(value);
+            return Range{n, n, n == value ? std::abs(n) : 1};
+        };
         switch (i.op) {
             case Op::Constant:
                 return one(std::int64_t(i.bits));
@@ -138,16 +155,16 @@ private:
             case Op::Add:
                 return add(of(i.a), of(i.b));
             case Op::Sub:
-                return {-most_behind(i.a, i.b), most_behind(i.b, i.a)};
+                return either(-most_behind(i.a, i.b), most_behind(i.b, i.a), of(i.a), of(i.b));
             case Op::Min:
-                return {std::min(of(i.a).least, of(i.b).least),
-                        std::min(of(i.a).most, of(i.b).most)};
+                return either(std::min(of(i.a).least, of(i.b).least),
+                              std::min(of(i.a).most, of(i.b).most), of(i.a), of(i.b));
             case Op::Max:
-                return {std::max(of(i.a).least, of(i.b).least),
-                        std::max(of(i.a).most, of(i.b).most)};
+                return either(std::max(of(i.a).least, of(i.b).least),
+                              std::max(of(i.a).most, of(i.b).most), of(i.a), of(i.b));
             case Op::Select:
-                return {std::min(of(i.b).least, of(i.c).least),
-                        std::max(of(i.b).most, of(i.c).most)};
+                return either(std::min(of(i.b).least, of(i.c).least),
+                              std::max(of(i.b).most, of(i.c).most), of(i.b), of(i.c));
             case Op::Cast:
                 return is_integer(f_[i.a].type.dtype) && is_signed_integer(i.type.dtype) &&
                                size_of(i.type.dtype) >= 4 && of(i.a).is_bounded()
@@ -171,6 +188,11 @@ private:
         return is_far || !has_sign || !fits ? Range{} : r;
     }
 
+    /// The product of two, or one of them where that is far.
+    static std::int64_t within(std::int64_t a, std::int64_t b) {
+        return a * b <= kFar ? a * b : std::max(a, b);
+    }
+
     /// By a number above zero what has one bound keeps it.
     static Range scaled(Op op, const Range& a, const Range& b) {
         if (b.least == b.most && b.least > 0 && op != Op::ShiftRight) {
@@ -179,10 +201,19 @@ private:
                        : op == Op::Mul             ? near(end * b.least)
                                                    : end / b.least;
             };
-            return {by(a.least), by(a.most)};
+            const std::int64_t steps = a.multiple / b.least;
+            const bool is_whole = steps * b.least == a.multiple;
+            return {by(a.least), by(a.most),
+                    op == Op::Mul ? within(a.multiple, b.least)
+                    : is_whole    ? steps
+                                  : 1};
         }
         if (!a.is_bounded() || !b.is_bounded()) return {};
-        if (op == Op::Mul) return at_ends(a, b, [](auto x, auto y) { return x * y; });
+        if (op == Op::Mul) {
+            Range product = at_ends(a, b, [](auto x, auto y) { return x * y; });
+            product.multiple = within(a.multiple, b.multiple);
+            return product;
+        }
         if (op == Op::Div && b.least > 0) {
             return at_ends(a, b, [](auto x, auto y) { return x / y; });
         }

@@ -16,7 +16,7 @@ struct Bounds {
     /// both sides of a branch.
     std::uint64_t iterations = 0;
 
-    /// How many instructions that is.
+    /// How many instructions: those of loops' bodies as often as they are for something.
     std::uint64_t instructions = 0;
 };
 

@@ -58,9 +58,8 @@ TEST(Iterations, HaveAsManyInstructionsAsTheirBodies) {
     const auto instructions = [&](std::uint64_t n) {
         return bounds_of(function, std::vector<std::uint64_t>{0, 1000, n}).instructions;
     };
-    // Those of one more iteration each time, twice since the grid's end counts.
-    EXPECT_EQ(instructions(8) - instructions(7), 2u);
-    EXPECT_EQ(instructions(1000) - instructions(0), 2000u);
+    EXPECT_EQ(instructions(8) - instructions(7), 1u);
+    EXPECT_EQ(instructions(1000) - instructions(0), 1000u);
     EXPECT_EQ(instructions(std::uint64_t{1} << 40), kUnbounded);
 }
 
@@ -91,6 +90,8 @@ TEST(Iterations, OfWholeStepsOfABlockAndOfWhatTheyLeaveAreThoseOfTheBlock) {
         b.begin_for(done, to, 1);
         b.end_for();
     });
+    EXPECT_EQ(most(function, {0, 1000, 40, 12}), 2u * (1 + 4 + 1)) << "nothing is left";
+    EXPECT_EQ(most(function, {0, 1000, 40, 6}), 2u * (1 + 2 + 4)) << "blocks are no whole steps";
     for (const std::int64_t block : {1, 4, 6, 31}) {
         const std::uint64_t bound = most(function, {0, 1000, 37, std::uint64_t(block)});
         EXPECT_EQ(bound, 2u * (1 + (block / kWidth + 1) + kWidth));

@@ -230,6 +230,19 @@ TEST(Staged, PointsOfProductsOfAnySizeHaveFewIterations) {
     }
 }
 
+/// A launch is divided into submissions by it.
+TEST(Staged, PointsOfProductsOfWholeTilesHaveTheInstructionsOfTheirSums) {
+    const Case c = product(128, 128, 128);
+    const Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, vulkan::kInvocations);
+    const ReadyLaunch ready = c.ready(image_of(plan, {}));
+    const auto bounds = lir::bounds_of(plan.stages[0].function, ready.stages[0].words);
+    const auto of_a_product =
+        double(bounds.instructions) * double(ready.stages[0].points) / (128.0 * 128 * 128);
+    // Two reads and two writes of registers, a product and a sum, and a part of what tiles share.
+    EXPECT_GE(of_a_product, 4);
+    EXPECT_LE(of_a_product, 8);
+}
+
 TEST(Staged, ReadInSteps) {
     // The loop runs the other way round, by steps, and with a stride.
     const Case c(
