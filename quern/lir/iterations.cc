@@ -100,8 +100,9 @@ private:
                 product(std::uint64_t(trips), inside.instructions)};
     }
 
-    /// The most that `end` is behind `begin`, wherever that is.
-    std::int64_t most_behind(ValueId begin, ValueId end) {
+    /// The most that `end` is behind `begin`, wherever that is. What minima of minima say is left
+    /// out beyond `depth`: there may be as many ways to them as two to the power of their depth.
+    std::int64_t most_behind(ValueId begin, ValueId end, int depth = 4) {
         if (begin == end) return 0;
         std::int64_t most =
             std::min(add(of(end), negated(of(begin))).most, left_by_whole_steps(begin, end));
@@ -109,8 +110,9 @@ private:
         if (e.op == Op::Add) {
             if (e.a == begin) most = std::min(most, of(e.b).most);
             if (e.b == begin) most = std::min(most, of(e.a).most);
-        } else if (e.op == Op::Min) {
-            most = std::min({most, most_behind(begin, e.a), most_behind(begin, e.b)});
+        } else if (e.op == Op::Min && depth > 0) {
+            most = std::min(
+                {most, most_behind(begin, e.a, depth - 1), most_behind(begin, e.b, depth - 1)});
         }
         return most;
     }

@@ -103,6 +103,21 @@ TEST(Iterations, OfWholeStepsOfABlockAndOfWhatTheyLeaveAreThoseOfTheBlock) {
     }
 }
 
+TEST(Iterations, AreSoonFoundWhereMinimaAreOfEachOther) {
+    const Function function = over_points([](Builder& b, ValueId point) {
+        const ValueId n = b.parameter({ParameterKind::Dim, 0});
+        ValueId x = b.add(point, n), y = b.sub(n, point);
+        for (int depth = 0; depth < 60; ++depth) {
+            const ValueId less = b.binary(Op::Min, x, y);
+            y = b.binary(Op::Min, y, x);
+            x = less;
+        }
+        b.begin_for(point, x, 1);
+        b.end_for();
+    });
+    EXPECT_EQ(most(function, {0, 1000, 5}), kUnbounded);
+}
+
 TEST(Iterations, OfWhatWholeStepsOfNoKnownWidthLeaveAreUnbounded) {
     const Function function = over_points([](Builder& b, ValueId point) {
         const BufferId widths = b.buffer("widths", DType::Int64, Space::Global, false);

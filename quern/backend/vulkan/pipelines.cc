@@ -105,7 +105,12 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, const Grou
         vk_.vkCreateComputePipelines(device_, cache.get(), 1, &about, nullptr, &pipeline);
     vk_.vkDestroyShaderModule(device_, shader, nullptr);
     check(result, "vkCreateComputePipelines");
-    cache.keep();
+    try {
+        cache.keep();
+    } catch (...) {
+        destroy(pipeline);
+        throw;
+    }
     return pipeline;
 }
 

@@ -135,6 +135,7 @@ public:
             result.image = image_of(plan, {});
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
+            pipelines->stages.reserve(plan.stages.size());
             for (const schedule::Stage& stage : plan.stages) {
                 const lir::Function function = lir::for_lanes(stage.function, subgroup);
                 const auto words = emit(function, abilities.controls, integers);
