@@ -206,9 +206,10 @@ void print_levels() {
 
 /// Two threads over one where all that two cores read and write stays in their caches. Beside it
 /// what a copy of as much would allow if it did not overlap with arithmetic: what the kernel takes
-/// beyond the copy is halved, the copy takes as long as it does with two threads. The rate says
-/// what the kernel's arithmetic allows where memory is fast.
+/// beyond the copy is halved, the copy takes as long as it does with two threads. The rate is
+/// what the kernel reaches where memory does not bound it.
 void print_threads() {
+    constexpr int kTimes = 20;
     const Tensor x = random({256, 1024}, 40), gamma = random({1024}, 41);
     for (const auto& [name, number, operands, arguments] :
          {std::tuple<const char*, const char*, std::vector<Tensor>, Arguments>{
@@ -222,12 +223,12 @@ void print_threads() {
         addresses.push_back(result.data());
         const auto repeated = [&](int threads) {
             return timed([&, launch = c.ready(kernel, threads)] {
-                for (int i = 0; i < 20; ++i) kernel.run(launch, addresses);
+                for (int i = 0; i < kTimes; ++i) kernel.run(launch, addresses);
             });
         };
         const auto copied = [&](int threads) {
             return timed([&, threads] {
-                for (int i = 0; i < 20; ++i) {
+                for (int i = 0; i < kTimes; ++i) {
                     plain_copy(x.data<float>(), result.data<float>(), x.element_count(), threads);
                 }
             });
@@ -240,7 +241,7 @@ void print_threads() {
             "%s on 1 MiB, two threads over one: %.2fx (caches allow %.2fx, a copy %.2fx), "
             "%.1f GB/s\n",
             name, times, bound, seconds[2] / seconds[3],
-            20 * 2 * double(x.bytes()) / seconds[1] * 1e-9);
+            kTimes * 2 * double(x.bytes()) / seconds[1] * 1e-9);
         targets.at_least(fmt::format("{} on 1 MiB, two threads", name), times, 1.85);
     }
 }

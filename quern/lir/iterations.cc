@@ -190,32 +190,28 @@ private:
         return is_far || !has_sign || !fits ? Range{} : r;
     }
 
-    /// The product of two, or one of them where that is far.
-    static std::int64_t within(std::int64_t a, std::int64_t b) {
-        return a * b <= kFar ? a * b : std::max(a, b);
+    static Range scaled(Op op, const Range& a, const Range& b) {
+        Range r = bounds_of_scaled(op, a, b);
+        // A product of two multiples is one of either.
+        if (op == Op::Mul) {
+            const std::int64_t both = a.multiple * b.multiple;
+            r.multiple = both <= kFar ? both : std::max(a.multiple, b.multiple);
+        }
+        return r;
     }
 
-    /// By a number above zero what has one bound keeps it.
-    static Range scaled(Op op, const Range& a, const Range& b) {
+    static Range bounds_of_scaled(Op op, const Range& a, const Range& b) {
+        // By a number above zero what has one bound keeps it.
         if (b.least == b.most && b.least > 0 && op != Op::ShiftRight) {
             const auto by = [&](std::int64_t end) {
                 return end == kFar || end == -kFar ? end
                        : op == Op::Mul             ? near(end * b.least)
                                                    : end / b.least;
             };
-            const std::int64_t steps = a.multiple / b.least;
-            const bool is_whole = steps * b.least == a.multiple;
-            return {by(a.least), by(a.most),
-                    op == Op::Mul ? within(a.multiple, b.least)
-                    : is_whole    ? steps
-                                  : 1};
+            return {by(a.least), by(a.most)};
         }
         if (!a.is_bounded() || !b.is_bounded()) return {};
-        if (op == Op::Mul) {
-            Range product = at_ends(a, b, [](auto x, auto y) { return x * y; });
-            product.multiple = within(a.multiple, b.multiple);
-            return product;
-        }
+        if (op == Op::Mul) return at_ends(a, b, [](auto x, auto y) { return x * y; });
         if (op == Op::Div && b.least > 0) {
             return at_ends(a, b, [](auto x, auto y) { return x / y; });
         }

@@ -180,13 +180,13 @@ private:
         std::function<std::int64_t(const Environment&)> at;
     };
 
-    /// Integers below `most` (or `most` too) along one loop, in an operand of their own.
-    Index chosen_by_data(std::int64_t most, bool inclusive) {
+    /// Integers from 0 to `most` along one loop, in an operand of their own.
+    Index chosen_by_data(std::int64_t most) {
         const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
         Operand o;
         o.name = "by" + std::to_string(choosers_.size());
         std::vector<double> numbers(std::size_t(loops_[l].extent));
-        for (double& n : numbers) n = pick(0, int(most) - (inclusive ? 0 : 1));
+        for (double& n : numbers) n = pick(0, int(most));
         o.tensor = Tensor::from<double>({loops_[l].extent}, numbers)
                        .to(chance(0.5) ? DType::Int32 : DType::Int64);
         choosers_.push_back(std::move(o));
@@ -220,7 +220,7 @@ private:
                 return {"(" + name + " * " + text + " + 1) % " + bound,
                         [=](const Environment& e) { return (own(e) * shift + 1) % extent; }};
             case 5:
-                if (extent > 0) return chosen_by_data(extent, false);
+                if (extent > 0) return chosen_by_data(extent - 1);
                 [[fallthrough]];
             default:
                 return {name, own};
@@ -372,7 +372,7 @@ private:
         const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));
         const std::int64_t limit = pick(0, 8);
         const Index left =
-            chance(0.3) ? chosen_by_data(8, true)
+            chance(0.3) ? chosen_by_data(8)
                         : Index{loops_[l].name, [l](const Environment& e) { return e.loops[l]; }};
         return {left.text + " < " + std::to_string(limit),
                 [left, limit](const Environment& e) { return std::int64_t(left.at(e) < limit); }};
@@ -439,7 +439,7 @@ private:
             return {"0.." + all, zero, extent};
         }
         if (chance(0.25)) {
-            const Index cut = chosen_by_data(depth_.extent, true);
+            const Index cut = chosen_by_data(depth_.extent);
             return {"0.." + cut.text, zero, cut.at};
         }
         const std::size_t l = std::size_t(pick(0, int(loops_.size()) - 1));

@@ -52,35 +52,34 @@ TEST(FailingCallsProbe, DISABLED_Runs) {
     }
 }
 
-/// Sums of rows by the lanes of work-groups.
-TEST(FailingCallsProbe, DISABLED_RunsGroups) {
-    const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
-    for (int n = 0; n < 2; ++n) {
-        const auto got =
-            c.on_vulkan(Device("vulkan:0"), Numerics::Reproducible, vulkan::PointsAre::Groups);
-        const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
-        std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
-    }
+void run_as(const cpu_test::Case& c, vulkan::PointsAre points) {
+    const auto got = c.on_vulkan(Device("vulkan:0"), Numerics::Reproducible, points);
+    const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+    std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+}
+
+void say_groups(const cpu_test::Case& c, vulkan::PointsAre points) {
     frontend::VulkanKernels kernels;
-    const auto code = kernels.find(Device("vulkan:0"), c.kernel(), c.facts(),
-                                   Numerics::Reproducible, vulkan::PointsAre::Groups);
+    const auto code =
+        kernels.find(Device("vulkan:0"), c.kernel(), c.facts(), Numerics::Reproducible, points);
     std::printf("%s\n", to_string(code->groups[0]).c_str());
 }
 
-/// Points and rows of lanes that are independent, and what work-groups of a kernel are.
+/// Sums of rows by the lanes of work-groups.
+TEST(FailingCallsProbe, DISABLED_RunsGroups) {
+    const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
+    for (int n = 0; n < 2; ++n) run_as(c, vulkan::PointsAre::Groups);
+    say_groups(c, vulkan::PointsAre::Groups);
+}
+
+/// Points, and rows of lanes, that are independent.
 TEST(FailingCallsProbe, DISABLED_RunsIndependentPoints) {
-    const Device device("vulkan:0");
-    const auto run = [&](const cpu_test::Case& c, vulkan::PointsAre points) {
-        const auto got = c.on_vulkan(device, Numerics::Reproducible, points);
-        const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
-        std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
-        frontend::VulkanKernels kernels;
-        const auto code =
-            kernels.find(device, c.kernel(), c.facts(), Numerics::Reproducible, points);
-        std::printf("%s\n", to_string(code->groups[0]).c_str());
-    };
-    run({example_text("01"), {uniform({1000}, 1)}}, vulkan::PointsAre::Invocations);
-    run({example_text("03"), {uniform({37, 40}, 1), uniform({40}, 2)}}, vulkan::PointsAre::Groups);
+    const cpu_test::Case each(example_text("01"), {uniform({1000}, 1)});
+    run_as(each, vulkan::PointsAre::Invocations);
+    say_groups(each, vulkan::PointsAre::Invocations);
+    const cpu_test::Case rows(example_text("03"), {uniform({37, 40}, 1), uniform({40}, 2)});
+    run_as(rows, vulkan::PointsAre::Groups);
+    say_groups(rows, vulkan::PointsAre::Groups);
 }
 
 /// Launches of few and of many instructions, behind one that has the driver tried.

@@ -73,6 +73,24 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
     }
 }
 
+/// As one driver does that has int32 become 64 bits.
+TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
+    for (const DType dtype : {DType::Int32, DType::Int64}) {
+        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, false);
+        const auto is_found = [](const Probe& probe) {
+            return !fault_of(probe, [](Probe each) {
+                        const std::string compared = "i64(x[i]) < 1";
+                        const std::size_t at = each.text.find(compared);
+                        if (at != std::string::npos) {
+                            each.text.replace(at, compared.size(), "i64(x[i]) != i64(x[i])");
+                        }
+                        return right(each);
+                    }).empty();
+        };
+        EXPECT_TRUE(std::ranges::any_of(probes, is_found)) << to_string(dtype);
+    }
+}
+
 TEST(SelfTest, PassesOnTheDriversHere) {
     for (const auto& [device, is_swiftshader] : cpu_test::vulkan_devices()) {
         for (const DType dtype : kAll) {

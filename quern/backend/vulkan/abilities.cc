@@ -97,7 +97,6 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
     find_subgroups(device, driver.driverID);
-    find_group(device);
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
     controls.compares_wrongly = is_of_mesa(driver.driverID);
@@ -155,6 +154,9 @@ void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
                                       .pNext = &subgroups};
     if (has_sizes) vkGetPhysicalDeviceFeatures2(device, &features);
     vkGetPhysicalDeviceProperties2(device, &about);
+    const VkPhysicalDeviceLimits& limits = properties.limits;
+    group = std::min({std::max(kGroup, subgroups.subgroupSize),
+                      limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]});
     constexpr VkShaderStageFlags compute = VK_SHADER_STAGE_COMPUTE_BIT;
     const bool has_exchange = (subgroups.supportedStages & compute) &&
                               (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
@@ -178,18 +180,6 @@ void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
         subgroup = subgroups.subgroupSize;
     }
     if (!std::has_single_bit(subgroup)) subgroup = 1;
-}
-
-/// A whole subgroup at least, within what the device allows.
-void Abilities::find_group(VkPhysicalDevice device) {
-    VkPhysicalDeviceSubgroupProperties subgroups{
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
-    VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                      .pNext = &subgroups};
-    vkGetPhysicalDeviceProperties2(device, &about);
-    const VkPhysicalDeviceLimits& limits = properties.limits;
-    group = std::min({std::max(kGroup, subgroups.subgroupSize),
-                      limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]});
 }
 
 std::string Abilities::driver() const {

@@ -40,7 +40,7 @@ struct Abilities {
     std::uint32_t subgroup = 1;
     bool sets_subgroup = false;
 
-    /// Invocations of a work-group that does several points.
+    /// Invocations of a work-group that does several points: a whole subgroup at least.
     std::uint32_t group = kGroup;
 
     /// What to switch on: those of them that the device has.
@@ -60,7 +60,6 @@ struct Abilities {
 
 private:
     void find_subgroups(VkPhysicalDevice device, VkDriverId driver);
-    void find_group(VkPhysicalDevice device);
 };
 
 /// A device in use. Thread-safe.

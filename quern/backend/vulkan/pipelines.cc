@@ -80,7 +80,8 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, const Grou
     const VkShaderModuleCreateInfo code{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                         .codeSize = module.size_bytes(),
                                         .pCode = module.data()};
-    const PipelineCache cache(vk_, device_, abilities_, kept, key_of(module, groups, abilities_));
+    const PipelineCache cache(vk_, device_, abilities_, kept,
+                              kept ? key_of(module, groups, abilities_) : std::string());
     VkShaderModule shader = VK_NULL_HANDLE;
     check(vk_.vkCreateShaderModule(device_, &code, nullptr, &shader), "vkCreateShaderModule");
     VkComputePipelineCreateInfo about{.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,

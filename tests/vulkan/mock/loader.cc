@@ -9,9 +9,8 @@
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
-//   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; how many
-//   such
-//                         a cache begins with is said, as "mock: cache of 96 bytes"
+//   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; with how
+//                         many a cache begins is said, as "mock: cache of 96 bytes"
 //   "keeps foreign code"  the same, whose header is that of another device
 //   "small pieces"        no piece of memory is larger than 48 MiB
 //   "no devices", "old", "no addresses"  what devices there are, and what they have
@@ -168,9 +167,10 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
         }
         if (is("few subgroups") &&
             next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT) {
-            reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlPropertiesEXT*>(next)
-                ->maxComputeWorkgroupSubgroups = 2;
-            say_here();
+            auto& sizes =
+                *reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlPropertiesEXT*>(next);
+            sizes.maxComputeWorkgroupSubgroups = 2;
+            if (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) say_here();
         }
         if (!is("wide subgroups")) continue;
         if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
