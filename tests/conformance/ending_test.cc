@@ -7,6 +7,10 @@
 #include <optional>
 #include <string>
 #ifndef QUERN_NO_THREADS
+#include <dlfcn.h>
+
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <thread>
 #endif
@@ -64,17 +68,27 @@ TEST(ProgramsThatEnd, WaitForWhatThreadsBeganThatAreNotTheFirst) {
     }
 }
 
-TEST(ThreadsThatEnd, DoNotWaitForWhatTheyBegan) {
-    std::promise<void> joined;
-    Future<bool> work;
-    std::thread([&] {
-        work = run_async<bool>([&joined] {
-            joined.get_future().wait();
-            return true;
-        });
-    }).join();
-    joined.set_value();
-    EXPECT_TRUE(work.get());
+/// A program's first thread waits, not the first that the library knows.
+TEST(ThreadsThatEnd, DoNotWaitForWhatTheyBeganThoughTheyLoadedTheLibrary) {
+#ifdef QUERN_LOADED_LATE
+    static std::atomic<bool> may_end{false}, has_ended{false};
+    std::promise<void> ended;
+    std::future<void> end = ended.get_future();
+    std::thread loader([&] {
+        void* const library = dlopen(QUERN_LOADED_LATE, RTLD_NOW | RTLD_LOCAL);
+        ASSERT_TRUE(library) << dlerror();
+        using Begin = void (*)(std::atomic<bool>&, std::atomic<bool>&);
+        reinterpret_cast<Begin>(dlsym(library, "begin"))(may_end, has_ended);
+        // Once the objects of the thread are destroyed.
+        ended.set_value_at_thread_exit();
+    });
+    EXPECT_EQ(end.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    may_end = true;
+    loader.join();
+    while (!has_ended) std::this_thread::yield();
+#else
+    GTEST_SKIP() << "one copy of the library only";
+#endif
 }
 
 #endif
