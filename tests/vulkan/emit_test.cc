@@ -19,11 +19,12 @@ namespace {
 
 using cpu_test::Case;
 
-std::vector<std::vector<std::uint32_t>> modules(const Case& c, std::uint32_t subgroup = 1) {
+std::vector<std::vector<std::uint32_t>> modules(const Case& c, std::uint32_t subgroup = 1,
+                                                BuffersAre buffers = BuffersAre::Addressed) {
     std::vector<std::vector<std::uint32_t>> all;
     const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kGroups);
     for (const schedule::Stage& stage : plan.stages) {
-        all.push_back(emit(lir::for_lanes(stage.function, subgroup), {}, {}));
+        all.push_back(emit(lir::for_lanes(stage.function, subgroup), {}, {}, buffers));
     }
     return all;
 }
@@ -77,12 +78,53 @@ TEST(Spirv, AsksForNoIntegersThatTheDeviceLacks) {
         const Case c(example_text("01"), {uniform({8}, 1, 0, 2, dtype)});
         const schedule::Plan plan =
             schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kInvocations);
-        const auto asked =
-            capabilities(emit(plan.stages[0].function, {}, {.has_8 = false, .has_16 = false}));
+        const auto asked = capabilities(emit(
+            plan.stages[0].function, {}, {.has_8 = false, .has_16 = false}, BuffersAre::Addressed));
         for (const std::uint32_t narrow : {kInt16, kInt8, kStorage16, kStorage8}) {
             EXPECT_EQ(asked.count(narrow), 0u) << to_string(dtype) << " " << narrow;
         }
         EXPECT_EQ(asked.count(kInt64), 1u) << to_string(dtype);
+    }
+}
+
+/// What follows a decoration in each of its instructions.
+std::multiset<std::uint32_t> decorated(const std::vector<std::uint32_t>& module,
+                                       std::uint32_t decoration) {
+    constexpr std::uint32_t kHeader = 5, kDecorate = 71;
+    std::multiset<std::uint32_t> found;
+    for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
+        if ((module[at] & 0xffff) != kDecorate || module[at + 2] != decoration) continue;
+        found.insert((module[at] >> 16) > 3 ? module[at + 3] : 0);
+    }
+    return found;
+}
+
+TEST(Spirv, BoundBuffersAskForNothingOfAddressesAndAreWhatTheStageUses) {
+    constexpr std::uint32_t kAddresses = 5347, kMemoryModel = 5345;
+    constexpr std::uint32_t kAliased = 20, kCoherent = 23, kNonWritable = 24, kBinding = 33;
+    using All = std::multiset<std::uint32_t>;
+    // A table, an operand, the result.
+    const auto each = modules(Case(example_text("01"), {uniform({100}, 1)}), 1, BuffersAre::Bound);
+    const std::set<std::uint32_t> asked = capabilities(each[0]);
+    EXPECT_EQ(asked.count(kAddresses) + asked.count(kMemoryModel), 0u);
+    const All bindings = decorated(each[0], kBinding);
+    EXPECT_EQ(std::set(bindings.begin(), bindings.end()), (std::set<std::uint32_t>{0, 1, 2}));
+    EXPECT_EQ(decorated(each[0], kCoherent).size(), 1u) << "the result";
+    EXPECT_EQ(decorated(each[0], kAliased).size(), 1u);
+    EXPECT_EQ(decorated(each[0], kNonWritable).size() + 1, bindings.size());
+    for (const auto& module :
+         modules(Case(example_text("01"), {uniform({100}, 1)}), 1, BuffersAre::Addressed)) {
+        EXPECT_EQ(decorated(module, kBinding), All{});
+    }
+    // The second stage of this kernel reads what the first wrote, and nothing else.
+    const auto stages =
+        modules(Case(example_text("08"), {uniform({5000}, 1)}), 1, BuffersAre::Bound);
+    ASSERT_EQ(stages.size(), 3u);
+    EXPECT_EQ(decorated(stages[1], kBinding).count(3), 0u);
+    for (const auto& module : stages) {
+        const All all = decorated(module, kBinding);
+        const std::set<std::uint32_t> each_once(all.begin(), all.end());
+        EXPECT_EQ(*each_once.rbegin() + 1, each_once.size()) << "one behind the other";
     }
 }
 

@@ -72,6 +72,20 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
     say_groups(c, vulkan::PointsAre::Groups);
 }
 
+/// Elements that are parts of words, of which the last is not whole; and those behind others.
+TEST(FailingCallsProbe, DISABLED_RunsParts) {
+    for (const DType dtype : {DType::Int8, DType::UInt16}) {
+        const cpu_test::Case c(example_text("01"), {uniform({5}, 1, 0, 100, dtype)});
+        run_as(c, vulkan::PointsAre::InvocationsOf32);
+    }
+    const Kernel kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\n}");
+    const Tensor x = uniform({1000}, 1, 0, 100, DType::Int16);
+    const Tensor behind = x.to(Device("vulkan:0")).slice(0, 7, 20);
+    const Tensor got = kernel.on(Device("vulkan:0"))(behind);
+    const bool is_right = got.integers() == x.slice(0, 7, 20).integers();
+    std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+}
+
 /// Points, and rows of lanes, that are independent.
 TEST(FailingCallsProbe, DISABLED_RunsIndependentPoints) {
     const cpu_test::Case each(example_text("01"), {uniform({1000}, 1)});
@@ -177,6 +191,8 @@ TEST(FailingCallsProbe, DISABLED_RunsLarge) {
             std::printf("nothing thrown\n");
         } catch (const OutOfMemory& error) {
             std::printf("OutOfMemory %s\n", error.what());
+        } catch (const DeviceError& error) {
+            std::printf("DeviceError %s\n", error.what());
         }
     };
     attempt([&] { Tensor(large, DType::Float32, device); });
@@ -189,8 +205,9 @@ struct Probed {
     std::string said;
     bool ended_well = false;
 
-    /// Whether the mock did what it was told.
+    /// Whether the mock did what it was told, and whether that was to let a call fail.
     bool has_happened = false;
+    bool has_failed = false;
 
     bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
     bool is_as_promised() const { return ended_well && says("cpu: right\n") && !says("wrong"); }
@@ -219,6 +236,7 @@ Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LO
     }
     result.ended_well = pclose(pipe) == 0;
     result.has_happened = result.says("mock: here");
+    result.has_failed = result.says("mock: failed");
     return result;
 }
 
@@ -242,7 +260,7 @@ TEST_F(FailingCalls, NoLoaderNoDeviceAndOneThatLacksSomethingAreE0601WithTheReas
     } cases[] = {
         {"no devices", "no driver has a device"},
         {"old", "lacks Vulkan 1.2: it has 1.1"},
-        {"no addresses", "lacks bufferDeviceAddress"},
+        {"no timelines", "lacks timelineSemaphore"},
         {"vkCreateInstance 1 -3", "vkCreateInstance: the driver does not start"},
     };
     for (const auto& c : cases) {
@@ -316,6 +334,44 @@ TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {
     EXPECT_TRUE(probed.has_happened);
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
     EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+}
+
+TEST_F(FailingCalls, NoneWhereBuffersHaveNoAddressesAndAreBound) {
+    for (const char* order : {"no addresses", "no memory model", "no addresses; coarse bindings"}) {
+        const Probed probed = probe(order);
+        EXPECT_TRUE(probed.has_happened);
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+        const Probed groups = probe(order, QUERN_MOCK_LOADER, "RunsGroups");
+        EXPECT_TRUE(groups.says("vulkan:0: right\nvulkan:0: right\n")) << groups.said;
+        const Probed parts = probe(order, QUERN_MOCK_LOADER, "RunsParts");
+        EXPECT_TRUE(parts.says("vulkan:0: right\nvulkan:0: right\nvulkan:0: right\n"))
+            << parts.said;
+    }
+}
+
+TEST_F(FailingCalls, AKernelOfMoreBuffersThanAreBoundIsE0600) {
+    const Probed probed = probe("no addresses; few bindings");
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("E0600")) << probed.said;
+    EXPECT_TRUE(
+        probed.says("a kernel of 3 buffers: it binds 2 "
+                    "(maxPerStageDescriptorStorageBuffers)"))
+        << probed.said;
+    EXPECT_TRUE(probe("few bindings").says("vulkan:0: right\nvulkan:0: right\n"))
+        << "where they have addresses none is bound";
+}
+
+TEST_F(FailingCalls, ABufferThatIsTooLargeToBindIsAnErrorThatNamesTheLimit) {
+    const Probed probed = probe("no addresses; small bindings", QUERN_MOCK_LOADER, "RunsLarge");
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("vulkan:0: right")) << probed.said;
+    EXPECT_TRUE(probed.says(
+        "DeviceError [vulkan:0] expected at most 50331392 bytes in one buffer of a kernel "
+        "(maxStorageBufferRange), got 67108864\n"))
+        << probed.said;
+    const Probed addressed = probe("small bindings", QUERN_MOCK_LOADER, "RunsLarge");
+    EXPECT_FALSE(addressed.says("DeviceError")) << addressed.said;
 }
 
 /// What the caches of pipelines began with.
@@ -424,14 +480,15 @@ TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {
         << probed.said;
 }
 
-/// Lets each call of a function fail in turn, and gives what was said.
-std::vector<Probed> each_call(const std::string& function, const std::string& result) {
+/// Lets each call of a function fail in turn, and gives what was said. `beside`: other orders.
+std::vector<Probed> each_call(const std::string& function, const std::string& result,
+                              const std::string& beside = {}) {
     std::vector<Probed> all;
     for (int call = 1; call < 100; ++call) {
-        const std::string order = function + " " + std::to_string(call) + " " + result;
+        const std::string order = beside + function + " " + std::to_string(call) + " " + result;
         Probed probed = probe(order);
         EXPECT_TRUE(probed.is_as_promised()) << order << "\n" << probed.said;
-        if (!probed.has_happened) break;
+        if (!probed.has_failed) break;
         all.push_back(std::move(probed));
         if (!all.back().is_as_promised()) break;
     }
@@ -446,6 +503,18 @@ TEST_F(FailingCalls, OfWhatMakesThingsAreErrorsAndTheDeviceIsUsedAgain) {
           "vkBindBufferMemory", "vkMapMemory", "vkCreateShaderModule",
           "vkCreateComputePipelines"}) {
         for (const Probed& probed : each_call(function, "-2")) {
+            EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
+        }
+    }
+}
+
+TEST_F(FailingCalls, OfWhatBindsBuffersAreErrorsAndTheDeviceIsUsedAgain) {
+    for (const char* function : {"vkCreateDescriptorSetLayout", "vkCreatePipelineLayout",
+                                 "vkCreateDescriptorPool", "vkAllocateDescriptorSets"}) {
+        for (const Probed& probed : each_call(function, "-2", "no addresses; ")) {
+            EXPECT_TRUE(probed.says(std::string("[vulkan:0] ") + function +
+                                    ": the device is out of memory"))
+                << probed.said;
             EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
         }
     }

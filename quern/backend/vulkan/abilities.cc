@@ -19,11 +19,11 @@ struct Feature {
 
 const Feature kFeatures[] = {
     {"bufferDeviceAddress", spv::Capability::PhysicalStorageBufferAddresses,
-     [](Abilities& a) -> VkBool32& { return a.v12.bufferDeviceAddress; }, true},
+     [](Abilities& a) -> VkBool32& { return a.v12.bufferDeviceAddress; }, false},
     {"timelineSemaphore", spv::Capability::Max,
      [](Abilities& a) -> VkBool32& { return a.v12.timelineSemaphore; }, true},
     {"vulkanMemoryModel", spv::Capability::VulkanMemoryModel,
-     [](Abilities& a) -> VkBool32& { return a.v12.vulkanMemoryModel; }, true},
+     [](Abilities& a) -> VkBool32& { return a.v12.vulkanMemoryModel; }, false},
     {"shaderInt64", spv::Capability::Int64,
      [](Abilities& a) -> VkBool32& { return a.core.shaderInt64; }, false},
     {"shaderInt16", spv::Capability::Int16,
@@ -90,6 +90,12 @@ Abilities::Abilities(VkPhysicalDevice device) {
     has_all.v11 = all11;
     has_all.v12 = all12;
     for (const Feature& feature : kFeatures) feature.flag(*this) = flag(has_all, feature);
+
+    if (v12.bufferDeviceAddress && v12.vulkanMemoryModel) {
+        buffers = BuffersAre::Addressed;
+    } else {
+        v12.bufferDeviceAddress = v12.vulkanMemoryModel = VK_FALSE;
+    }
 
     integers = {.has_8 = bool(v12.shaderInt8),
                 .has_16 = bool(core.shaderInt16),
@@ -182,12 +188,27 @@ void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
     if (!std::has_single_bit(subgroup)) subgroup = 1;
 }
 
+std::uint32_t Abilities::most_bindings() const {
+    const VkPhysicalDeviceLimits& limits = properties.limits;
+    return std::min({limits.maxPerStageDescriptorStorageBuffers,
+                     limits.maxDescriptorSetStorageBuffers, limits.maxPerStageResources});
+}
+
+std::uint64_t Abilities::largest_binding() const {
+    // Elements have numbers of 31 bits in a binding. It begins where the device lets it begin,
+    // which is up to so many bytes before the first, and ends with a whole word.
+    constexpr std::uint64_t most = std::uint64_t{1} << 31, before = 256;
+    return std::min<std::uint64_t>(properties.limits.maxStorageBufferRange, most) / 4 * 4 - before;
+}
+
 std::string Abilities::driver() const {
     std::string text = std::string(properties.deviceName) + ", driver " +
                        std::to_string(properties.driverVersion) + " ";
     for (const std::uint8_t byte : properties.pipelineCacheUUID) {
         for (const int digit : {byte >> 4, byte & 15}) text += "0123456789abcdef"[digit];
     }
+    // Kernels that find memory otherwise are other kernels to a driver.
+    if (buffers == BuffersAre::Bound) text += ", buffers bound";
     return text;
 }
 

@@ -142,13 +142,25 @@ struct GpuDevice::Lent {
     Lent* next = nullptr;
 };
 
+/// How kernels find some bytes: by their address, or as a binding and the bytes before them in it.
+struct GpuDevice::Found {
+    std::uint64_t at = 0;
+    VkDescriptorBufferInfo binding{};
+};
+
 /// All of a launch but commands.
 struct GpuDevice::Recipe {
     Push push;
     std::uint64_t most = 0;
 
-    /// The address of the words of each stage.
+    /// Where the words of each stage lie.
     std::vector<std::uint64_t> words;
+
+    /// What is bound for each stage; null where buffers have addresses.
+    std::vector<VkDescriptorSet> sets;
+
+    /// What the device uses until the launch has ended.
+    std::shared_ptr<const void> used;
     const std::byte* result = nullptr;
 
     /// Where invocations say why they ended early.
@@ -191,17 +203,12 @@ void GpuDevice::open(VkPhysicalDevice physical) {
                                    .pEnabledFeatures = &abilities_.core};
     check(vkCreateDevice(physical, &about, nullptr, &device_), "vkCreateDevice");
     volkLoadDeviceTable(&vk_, device_);
-    const VkPushConstantRange pushed{VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(Push)};
-    const VkPipelineLayoutCreateInfo layout{.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                            .pushConstantRangeCount = 1,
-                                            .pPushConstantRanges = &pushed};
-    check(vk_.vkCreatePipelineLayout(device_, &layout, nullptr, &layout_),
-          "vkCreatePipelineLayout");
+    sets_ = std::make_unique<DescriptorSets>(device_, vk_, sizeof(Push));
     using Kind = DeviceHeap::Kind;
     const bool is_seen = abilities_.is_memory_seen;
     const auto area = [&](Kind kind) {
         return std::make_unique<Area>(physical, device_, vk_, kind, abilities_.largest_allocation,
-                                      kIdle);
+                                      abilities_.buffers == BuffersAre::Addressed, kIdle);
     };
     own_ = area(is_seen ? Kind::Shared : Kind::Own);
     if (!is_seen) staging_ = area(Kind::Staging);
@@ -218,7 +225,7 @@ void GpuDevice::close() noexcept {
     queue_.reset();
     own_.reset();
     staging_.reset();
-    vk_.vkDestroyPipelineLayout(device_, layout_, nullptr);
+    sets_.reset();
     vk_.vkDestroyDevice(device_, nullptr);
 }
 
@@ -331,8 +338,8 @@ void GpuDevice::end() noexcept {
 
 /// The points of a stage, as many at a time as a dispatch may have, as there is scratch for, and as
 /// one submission may do, where a point takes `each` instructions.
-void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t most,
-                         std::uint64_t each) {
+void GpuDevice::dispatch(const Stage& stage, VkDescriptorSet set, const Push& push,
+                         std::uint64_t most, std::uint64_t each) {
     const std::uint64_t groups_at_once = abilities_.properties.limits.maxComputeWorkGroupCount[0];
     // Invocations have numbers of 32 bits.
     const std::uint64_t most_invocations = (std::uint64_t{1} << 32) - abilities_.group;
@@ -347,7 +354,11 @@ void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t mos
         queue_->add_work((part.end - part.begin) * std::min(each, most_work_ / group));
         const VkCommandBuffer commands = queue_->commands();
         vk_.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, stage.pipeline);
-        vk_.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof part,
+        if (set) {
+            vk_.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, stage.layout, 0,
+                                        1, &set, 0, nullptr);
+        }
+        vk_.vkCmdPushConstants(commands, stage.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof part,
                                &part);
         const std::uint64_t groups =
             (part.end - part.begin + stage.points_of_group - 1) / stage.points_of_group;
@@ -366,33 +377,52 @@ void GpuDevice::dispatch(const Stage& stage, const Push& push, std::uint64_t mos
 
 namespace {
 
-/// As lir::without_int64 and emit want it; what is larger, the interpreter runs.
-bool is_addressed_by_32_bits(std::span<const Range> operands, Range output,
-                             const ReadyLaunch& launch) {
-    const auto fits = [](std::uint64_t bytes) { return bytes < std::uint64_t{1} << 31; };
-    return std::ranges::all_of(operands, [&](const Range& r) { return fits(r.bytes); }) &&
-           fits(output.bytes) && std::ranges::all_of(launch.shared, fits) && fits(launch.local);
+/// The bytes of the largest piece of memory that a launch uses.
+std::uint64_t largest_of(const GpuDevice::Work& work) {
+    std::uint64_t largest = std::max<std::uint64_t>(work.output.bytes, work.launch.local);
+    for (const Range& operand : work.operands) {
+        largest = std::max<std::uint64_t>(largest, operand.bytes);
+    }
+    for (const std::size_t bytes : work.launch.shared) {
+        largest = std::max<std::uint64_t>(largest, bytes);
+    }
+    return largest;
 }
 
 }  // namespace
+
+GpuDevice::Found GpuDevice::found(const DeviceHeap::Place& place, std::uint64_t bytes) const {
+    if (abilities_.buffers == BuffersAre::Addressed) return {place.address};
+    // Whatever a device allows, elements of 8 bytes lie at multiples of 8 in the binding. Those of
+    // less than a word may be read with all of it.
+    const std::uint64_t alignment = std::max<std::uint64_t>(
+        abilities_.properties.limits.minStorageBufferOffsetAlignment, sizeof(std::uint64_t));
+    const std::uint64_t before = place.offset % alignment;
+    const std::uint64_t range = std::max<std::uint64_t>((before + bytes + 3) / 4 * 4, 4);
+    return {before, {place.buffer, place.offset - before, range}};
+}
 
 GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     const ReadyLaunch& launch = work.launch;
     const std::size_t count = work.operands.size();
     Recipe recipe;
-    std::vector<std::uint64_t> addresses(work.image.buffer_count, 0);
+    std::vector<Found> buffers(work.image.buffer_count);
     for (std::size_t i = 0; i < count; ++i) {
         const Range& operand = work.operands[i];
-        addresses[i] = blocks.operand(operand).place.address + operand.offset;
+        buffers[i] = found(blocks.operand(operand).place, operand.bytes);
+        buffers[i].at += operand.offset;
     }
-    addresses[count] = blocks.result(work.output, work.keeps_output, recipe.result).place.address;
+    buffers[count] = found(blocks.result(work.output, work.keeps_output, recipe.result).place,
+                           work.output.bytes);
     for (std::size_t i = 0; i < work.image.shared.size(); ++i) {
-        addresses[work.image.shared[i].buffer] = blocks.take(launch.shared[i]).place.address;
+        const std::size_t bytes = launch.shared[i];
+        buffers[work.image.shared[i].buffer] = found(blocks.take(bytes).place, bytes);
     }
     recipe.most = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t points = 0;
     for (const auto& stage : launch.stages) points = std::max(points, std::uint64_t(stage.points));
-    const bool has_arrays = std::ranges::any_of(work.stages, &Stage::has_arrays);
+    const bool has_arrays =
+        std::ranges::any_of(work.stages, [](const Stage& s) { return s.bindings.has_arrays; });
     const std::uint64_t of_point = has_arrays ? launch.local : 0;
     if (of_point > 0) {
         recipe.most = std::max<std::uint64_t>(kMostScratch / of_point, 1);
@@ -400,28 +430,48 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
         if (recipe.most > group) recipe.most = recipe.most / group * group;
     }
     const std::uint64_t at_once = std::min(points, recipe.most);
-    recipe.push.scratch_bytes = of_point;
-    if (of_point > 0) {
-        recipe.push.scratch = blocks.take(of_point * at_once).place.address;
-    }
 
-    // One block: whether an assertion failed, addresses, and the words of each stage.
+    // One block: whether an assertion failed, where buffers lie, and the words of each stage.
     std::vector<std::uint64_t> content{0};
-    content.insert(content.end(), addresses.begin(), addresses.end());
+    for (const Found& buffer : buffers) content.push_back(buffer.at);
     std::vector<std::size_t> starts;
     for (const auto& stage : launch.stages) {
         starts.push_back(content.size());
         content.insert(content.end(), stage.words.begin(), stage.words.end());
     }
     const std::size_t bytes = content.size() * sizeof(std::uint64_t);
-    const Blocks::Piece table = blocks.take_seen(bytes);
-    std::memcpy(table.host, content.data(), bytes);
-    recipe.table = table.host;
-    const std::uint64_t address = table.place.address;
-    recipe.push.failed = address;
-    recipe.push.buffers = address + sizeof(std::uint64_t);
+    const Blocks::Piece piece = blocks.take_seen(bytes);
+    std::memcpy(piece.host, content.data(), bytes);
+    recipe.table = piece.host;
+    const Found table = found(piece.place, bytes);
+    recipe.push.failed = table.at;
+    recipe.push.buffers = table.at + sizeof(std::uint64_t);
     for (const std::size_t start : starts) {
-        recipe.words.push_back(address + start * sizeof(std::uint64_t));
+        recipe.words.push_back(table.at + start * sizeof(std::uint64_t));
+    }
+    // Arrays without elements need a binding all the same.
+    Found scratch = table;
+    if (of_point > 0) {
+        scratch = found(blocks.take(of_point * at_once).place, of_point * at_once);
+        recipe.push.scratch = scratch.at;
+        recipe.push.scratch_bytes = of_point;
+    }
+    recipe.used = work.code;
+    recipe.sets.resize(work.stages.size(), VK_NULL_HANDLE);
+    if (abilities_.buffers == BuffersAre::Addressed) return recipe;
+
+    struct Used {
+        std::shared_ptr<const void> code;
+        std::vector<DescriptorSets::Set> sets;
+    };
+    const auto used = std::make_shared<Used>(Used{work.code, {}});
+    recipe.used = used;
+    for (std::size_t i = 0; i < work.stages.size(); ++i) {
+        const Bindings& bindings = work.stages[i].bindings;
+        std::vector<VkDescriptorBufferInfo> bound{table.binding};
+        for (const std::uint32_t b : bindings.buffers) bound.push_back(buffers[b].binding);
+        if (bindings.has_arrays) bound.push_back(scratch.binding);
+        recipe.sets[i] = used->sets.emplace_back(sets_->bind(bound)).get();
     }
     return recipe;
 }
@@ -435,7 +485,7 @@ void GpuDevice::record(const Work& work, const Recipe& recipe) {
         const std::uint64_t bound = work.bounds[i].instructions;
         const std::uint64_t each =
             bound == lir::kUnbounded ? kUnknownWork : std::min(bound, most_work_);
-        dispatch(stage, push, recipe.most, each * stage.invocations);
+        dispatch(stage, recipe.sets[i], push, recipe.most, each * stage.invocations);
     }
 }
 
@@ -479,8 +529,16 @@ void GpuDevice::submit_and_wait(std::unique_lock<std::mutex>& lock) {
 
 Outcome GpuDevice::run(const Work& work) {
     return attempt([&](auto& lock, Blocks& blocks, bool& is_recorded, Outcome& outcome) {
-        if (!abilities_.integers.has_64 &&
-            !is_addressed_by_32_bits(work.operands, work.output, work.launch)) {
+        const std::uint64_t largest = largest_of(work);
+        const bool is_bound = abilities_.buffers == BuffersAre::Bound;
+        if (is_bound && largest > abilities_.largest_binding()) {
+            outcome.error = "expected at most " + std::to_string(abilities_.largest_binding()) +
+                            " bytes in one buffer of a kernel (maxStorageBufferRange), got " +
+                            std::to_string(largest);
+            return;
+        }
+        // As lir::without_int64 and emit want it; what is larger, the interpreter runs.
+        if (!abilities_.integers.has_64 && largest >= std::uint64_t{1} << 31) {
             outcome.has_failed = true;
             return;
         }
@@ -495,7 +553,7 @@ Outcome GpuDevice::run(const Work& work) {
         queue_->copy(blocks.after());
         if (!work.may_fail && !is_of_host && !is_ending_) {
             outcome.ticket = queue_->ticket();
-            queue_->keep(blocks.all(), work.code);
+            queue_->keep(blocks.all(), recipe.used);
             blocks.leave();
             queue_->submit_if_due();
             return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "quern/backend/vulkan/descriptors.h"
 #include "quern/backend/vulkan/emit.h"
 #include "quern/backend/vulkan/heap.h"
 #include "quern/backend/vulkan/queue.h"
@@ -34,6 +35,11 @@ struct Abilities {
     VkPhysicalDeviceProperties properties{};
     FloatControls controls;
     Integers integers;
+    BuffersAre buffers = BuffersAre::Bound;
+
+    /// How many bindings a kernel may have, and the bytes of one.
+    std::uint32_t most_bindings() const;
+    std::uint64_t largest_binding() const;
 
     /// How many invocations of a work-group tell each other values; 1 if none do. Drivers that
     /// have several sizes are told this one, if `sets_subgroup`.
@@ -83,20 +89,21 @@ public:
 
     struct Stage {
         VkPipeline pipeline = VK_NULL_HANDLE;
+        VkPipelineLayout layout = VK_NULL_HANDLE;
         std::uint32_t points_of_group = 1;
 
         /// Of a point.
         std::uint32_t invocations = 1;
 
-        /// Whether points have arrays in the device's memory.
-        bool has_arrays = false;
+        /// What is bound to it where buffers have no addresses.
+        Bindings bindings;
     };
 
-    /// Of a module whose work-groups do as many points as `groups` says, and take the size of
-    /// subgroups for granted where it has one.
-    VkPipeline pipeline(std::span<const std::uint32_t> module, const Groups& groups,
-                        const DriverCode* kept);
-    void destroy(VkPipeline pipeline);
+    /// Of a function and its module, whose work-groups do as many points as `groups` says, and take
+    /// the size of subgroups for granted where it has one.
+    Stage stage(const lir::Function& function, std::span<const std::uint32_t> module,
+                const Groups& groups, const DriverCode* kept);
+    void destroy(const Stage& stage) noexcept;
 
     /// What one launch is.
     struct Work {
@@ -126,15 +133,20 @@ public:
 private:
     class Blocks;
     struct Lent;
+    struct Found;
     struct Recipe;
 
     void open(VkPhysicalDevice physical);
     void close() noexcept;
     Taken take(Area& area, std::size_t bytes);
     Area& seen() const { return staging_ ? *staging_ : *own_; }
+    Found found(const DeviceHeap::Place& place, std::uint64_t bytes) const;
     Recipe prepare(const Work& work, Blocks& blocks) const;
     void record(const Work& work, const Recipe& recipe);
-    void dispatch(const Stage& stage, const Push& push, std::uint64_t most, std::uint64_t each);
+    void dispatch(const Stage& stage, VkDescriptorSet set, const Push& push, std::uint64_t most,
+                  std::uint64_t each);
+    VkPipeline pipeline(std::span<const std::uint32_t> module, VkPipelineLayout layout,
+                        const Groups& groups, const DriverCode* kept);
     void submit();
     void submit_and_wait(std::unique_lock<std::mutex>& lock);
     void reclaim();
@@ -148,7 +160,7 @@ private:
     const Abilities& abilities_;
     VkDevice device_ = VK_NULL_HANDLE;
     VolkDeviceTable vk_{};
-    VkPipelineLayout layout_ = VK_NULL_HANDLE;
+    std::unique_ptr<DescriptorSets> sets_;
 
     /// Of tensors and of what kernels need beside them.
     std::unique_ptr<Area> own_;

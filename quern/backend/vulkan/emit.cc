@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 
 #include "quern/backend/vulkan/code.h"
 #include "quern/backend/vulkan/memory.h"
@@ -22,19 +23,19 @@ using spv::Op;
 /// Arrays of lanes begin at multiples of it, as ready_launch counts their bytes.
 constexpr std::uint64_t kAlignment = Storage::kAlignment;
 
-/// Of accesses to an array of the group.
-constexpr auto kSeen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
-
 class Emitter {
 public:
-    Emitter(const lir::Function& function, const FloatControls& controls, const Integers& integers)
+    Emitter(const lir::Function& function, const FloatControls& controls, const Integers& integers,
+            BuffersAre buffers)
         : f_(function),
           controls_(controls),
           integers_(integers),
           code_(m_, integers),
-          memory_(code_, integers),
+          memory_(code_, integers, buffers),
+          bindings_(bindings_of(f_)),
           values_(f_.insts.size(), 0),
-          buffers_(f_.buffers.size(), 0),
+          buffers_(f_.buffers.size()),
+          arrays_(f_.buffers.size(), 0),
           is_written_(f_.buffers.size(), false) {
         for (const Inst& i : f_.insts) {
             const bool is_store = i.op == lir::Op::Store || i.op == lir::Op::Scatter;
@@ -43,10 +44,7 @@ public:
     }
 
     std::vector<std::uint32_t> run() {
-        m_.capability(spv::Capability::Shader);
-        m_.capability(spv::Capability::PhysicalStorageBufferAddresses);
-        m_.capability(spv::Capability::VulkanMemoryModel);
-        m_.memory_model(spv::AddressingModel::PhysicalStorageBuffer64, spv::MemoryModel::Vulkan);
+        memory_.begin();
         const Id function = m_.new_id();
         declare();
         m_.begin(function);
@@ -56,7 +54,8 @@ public:
         m_.end();
         std::vector<Id> interface { push_, invocation_ };
         if (has_lanes()) interface.push_back(group_);
-        interface.insert(interface.end(), arrays_.begin(), arrays_.end());
+        std::ranges::copy_if(arrays_, std::back_inserter(interface), [](Id id) { return id != 0; });
+        std::ranges::copy(memory_.bound(), std::back_inserter(interface));
         m_.entry_point(function, "main", interface);
         m_.execution_mode(function, spv::ExecutionMode::LocalSize,
                           {points_of_group(f_) * f_.lanes, 1, 1});
@@ -87,7 +86,7 @@ private:
             const lir::Buffer& b = f_.buffers[i];
             if (b.elements == 0) continue;
             const Id array = m_.array(code_.type(b.dtype), code_.u32(b.elements));
-            arrays_.push_back(buffers_[i] = m_.global(spv::StorageClass::Workgroup, array));
+            arrays_[i] = m_.global(spv::StorageClass::Workgroup, array);
         }
     }
 
@@ -148,19 +147,20 @@ private:
             lane_ = first(invocation_);
             if (points_ != 0) number = take_apart(number);
         }
-        point_ = memory_.moved(pushed(offsetof(Push, begin)), number);
+        point_ = memory_.sum(pushed(offsetof(Push, begin)), number);
         when(
             memory_.is_at_least(point_, pushed(offsetof(Push, end))),
             [&] { m_.statement(Op::OpReturn, {}); }, true);
-        words_ = pushed(offsetof(Push, words));
+        words_ = memory_.place(pushed(offsetof(Push, words)), Bindings::kTable);
         zero_ = memory_.low_of(pushed(offsetof(Push, zero)));
-        const Id table = pushed(offsetof(Push, buffers));
-        for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
-            if (f_.buffers[i].space != lir::Space::Global) continue;
-            buffers_[i] = memory_.load_word(memory_.moved(table, code_.u32(std::uint32_t(i * 8))));
+        const auto table = memory_.place(pushed(offsetof(Push, buffers)), Bindings::kTable);
+        for (std::uint32_t i = 0; i < bindings_.buffers.size(); ++i) {
+            const std::uint32_t buffer = bindings_.buffers[i];
+            buffers_[buffer] =
+                memory_.load_place(memory_.moved(table, code_.u32(buffer * 8)), 1 + i);
         }
-        used_ = m_.variable(memory_.word_type());
-        m_.statement(Op::OpStore, {used_, own_scratch(number)});
+        used_ = m_.variable(memory_.place_type());
+        m_.statement(Op::OpStore, {used_, own_scratch(number).at});
     }
 
     /// The point that this invocation's lane is of, where a group does several.
@@ -174,11 +174,9 @@ private:
         return code_.binary(Op::OpIAdd, DType::UInt32, first, point);
     }
 
-    Id own_scratch(Id number) {
-        const Id begin = pushed(offsetof(Push, scratch));
-        const Id bytes = memory_.times(number, pushed(offsetof(Push, scratch_bytes)));
-        return integers_.has_64 ? code_.binary(Op::OpIAdd, DType::UInt64, begin, bytes)
-                                : memory_.moved(begin, bytes);
+    MemoryCode::Place own_scratch(Id number) {
+        const auto begin = memory_.place(pushed(offsetof(Push, scratch)), bindings_.arrays());
+        return memory_.moved(begin, number, pushed(offsetof(Push, scratch_bytes)));
     }
 
     void block(lir::BlockId number) {
@@ -246,7 +244,7 @@ private:
         const bool is_high = i.op == lir::Op::ParameterHigh;
         if (kind == lir::ParameterKind::GridBegin || kind == lir::ParameterKind::GridEnd) {
             const bool is_begin = kind == lir::ParameterKind::GridBegin;
-            const Id point = is_begin ? point_ : memory_.moved(point_, code_.u32(1));
+            const Id point = is_begin ? point_ : memory_.sum(point_, code_.u32(1));
             if (is_high) return memory_.high_of(point);
             return i.type.dtype == DType::Int32 ? memory_.low_of(point) : point;
         }
@@ -425,42 +423,31 @@ private:
 
     bool is_array(const Inst& i) const { return f_.buffers[i.buffer].elements > 0; }
 
-    Id address(const Inst& i) {
+    MemoryCode::Place place(const Inst& i) {
         return memory_.element(buffers_[i.buffer], value(i.a), dtype(i.a), size_of(i.type.dtype));
     }
 
     /// Of an array of the group.
     Id element(const Inst& i) {
         const Id to = m_.pointer(spv::StorageClass::Workgroup, code_.type(i.type.dtype));
-        return m_.op(Op::OpAccessChain, to, {buffers_[i.buffer], value(i.a)});
+        return m_.op(Op::OpAccessChain, to, {arrays_[i.buffer], value(i.a)});
     }
 
     Id load(const Inst& i) {
         const DType d = i.type.dtype;
-        if (!is_array(i)) return memory_.load(d, address(i), is_written_[i.buffer]);
-        return m_.op(Op::OpLoad, code_.type(d), {element(i), kSeen});
+        if (!is_array(i)) return memory_.load(d, place(i), is_written_[i.buffer]);
+        return memory_.load_shared(code_.type(d), element(i));
     }
 
     void store(const Inst& i) {
-        if (!is_array(i)) return memory_.store(i.type.dtype, address(i), value(i.b));
-        m_.statement(Op::OpStore, {element(i), value(i.b), kSeen});
-    }
-
-    /// All lanes arrive, and see what each other wrote.
-    void meet() {
-        using Semantics = spv::MemorySemanticsMask;
-        const auto semantics =
-            std::uint32_t(Semantics::AcquireRelease) | std::uint32_t(Semantics::UniformMemory) |
-            std::uint32_t(Semantics::WorkgroupMemory) | std::uint32_t(Semantics::MakeAvailable) |
-            std::uint32_t(Semantics::MakeVisible);
-        const Id scope = code_.u32(std::uint32_t(spv::Scope::Workgroup));
-        m_.statement(Op::OpControlBarrier, {scope, scope, code_.u32(semantics)});
+        if (!is_array(i)) return memory_.store(i.type.dtype, place(i), value(i.b));
+        memory_.store_shared(element(i), value(i.b));
     }
 
     /// Arrays of lanes lie one behind the other; a loop begins each iteration where it found them.
     Id alloc(const Inst& i) {
         const DType d = f_.buffers[i.buffer].dtype;
-        buffers_[i.buffer] = used();
+        buffers_[i.buffer] = {used(), bindings_.arrays()};
         const auto number = [&](Op op, Id a, std::uint64_t b) {
             return code_.binary(op, dtype(i.a), a, code_.constant(dtype(i.a), b));
         };
@@ -468,11 +455,11 @@ private:
         bytes = number(Op::OpIAdd, bytes, kAlignment - 1);
         bytes = number(Op::OpBitwiseAnd, bytes, ~(kAlignment - 1));
         m_.statement(Op::OpStore,
-                     {used_, memory_.element(buffers_[i.buffer], bytes, dtype(i.a), 1)});
+                     {used_, memory_.element(buffers_[i.buffer], bytes, dtype(i.a), 1).at});
         return 0;
     }
 
-    Id used() { return m_.op(Op::OpLoad, memory_.word_type(), {used_}); }
+    Id used() { return m_.op(Op::OpLoad, memory_.place_type(), {used_}); }
 
     Id reg(const Inst& i) {
         if (i.op == lir::Op::Get) return m_.op(Op::OpLoad, code_.type(i.type.dtype), {value(i.a)});
@@ -500,8 +487,8 @@ private:
 
     void fail_if(Id condition, std::uint32_t why) {
         const auto leave = [&] {
-            const Id at = memory_.moved(pushed(offsetof(Push, failed)), code_.u32(why));
-            memory_.store(DType::UInt32, at, code_.u32(1));
+            const auto failed = memory_.place(pushed(offsetof(Push, failed)), Bindings::kTable);
+            memory_.store(DType::UInt32, memory_.moved(failed, code_.u32(why)), code_.u32(1));
             m_.statement(Op::OpReturn, {});
         };
         when(condition, leave, true);
@@ -521,7 +508,7 @@ private:
                 return 0;
             }
             default:
-                meet();
+                memory_.meet();
                 return 0;
         }
     }
@@ -584,10 +571,13 @@ private:
     Module m_;
     Code code_;
     MemoryCode memory_;
+    Bindings bindings_;
     std::vector<Id> values_;
 
-    /// The address of each, or the array of the group.
-    std::vector<Id> buffers_;
+    std::vector<MemoryCode::Place> buffers_;
+
+    /// Those of the group, at the numbers of their buffers.
+    std::vector<Id> arrays_;
     std::vector<bool> is_written_;
     Id push_ = 0;
     Id invocation_ = 0;
@@ -597,9 +587,8 @@ private:
     /// Of a group, or 0 if it does one.
     Id points_ = 0;
 
-    std::vector<Id> arrays_;
     Id point_ = 0;
-    Id words_ = 0;
+    MemoryCode::Place words_;
     Id zero_ = 0;
     Id used_ = 0;
 };
@@ -638,6 +627,22 @@ Groups groups_of(const lir::Function& function, std::uint32_t group) {
     return groups;
 }
 
+Bindings bindings_of(const lir::Function& function) {
+    std::vector<bool> is_used(function.buffers.size(), false);
+    Bindings bindings;
+    for (const Inst& i : function.insts) {
+        if (i.op == lir::Op::Alloc) bindings.has_arrays = true;
+        if (lir::class_of(i.op) == OpClass::Memory && i.op != lir::Op::Prefetch) {
+            is_used[i.buffer] = true;
+        }
+    }
+    for (std::uint32_t b = 0; b < is_used.size(); ++b) {
+        const bool is_global = function.buffers[b].space == lir::Space::Global;
+        if (is_used[b] && is_global) bindings.buffers.push_back(b);
+    }
+    return bindings;
+}
+
 bool may_fail(const lir::Function& function) {
     return std::ranges::any_of(function.blocks, [&](const auto& block) {
         return std::ranges::any_of(block,
@@ -646,8 +651,8 @@ bool may_fail(const lir::Function& function) {
 }
 
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
-                                const Integers& integers) {
-    return Emitter(function, controls, integers).run();
+                                const Integers& integers, BuffersAre buffers) {
+    return Emitter(function, controls, integers, buffers).run();
 }
 
 }  // namespace quern::vulkan

@@ -44,12 +44,32 @@ inline constexpr std::uint32_t kPointsOfGroup = 0;
 /// left a loop before its end.
 inline constexpr std::uint32_t kAssertionFailed = 0, kLoopCut = 4;
 
-/// What a dispatch pushes. Of its points number i is `begin` + i, if that is below `end`.
+/// How a module finds memory: by addresses of 64 bits, which takes bufferDeviceAddress and the
+/// memory model of Vulkan; or in storage buffers that are bound to it, which any device has.
+enum class BuffersAre : std::uint8_t { Addressed, Bound };
+
+/// The bindings of a module whose buffers are bound, all of set 0: the table of a launch, which has
+/// what Push tells of; the buffers that the function reads or writes; and memory for the arrays of
+/// lanes, if it has any.
+struct Bindings {
+    /// Numbers of buffers, from binding 1 on.
+    std::vector<std::uint32_t> buffers;
+    bool has_arrays = false;
+
+    static constexpr std::uint32_t kTable = 0;
+    std::uint32_t arrays() const { return 1 + std::uint32_t(buffers.size()); }
+    std::uint32_t count() const { return arrays() + has_arrays; }
+};
+
+Bindings bindings_of(const lir::Function& function);
+
+/// What a dispatch pushes. Of its points number i is `begin` + i, if that is below `end`. What lies
+/// somewhere is given by its address, or by the bytes before it in its binding.
 struct Push {
     /// Of the value of each parameter as 64 bits.
     std::uint64_t words = 0;
 
-    /// Of the address of each buffer, 64 bits each; 0 for one of a lane.
+    /// Of where each buffer lies, 64 bits each; 0 for one of a lane.
     std::uint64_t buffers = 0;
 
     /// Memory for the arrays of lanes, `scratch_bytes` for each point.
@@ -81,10 +101,10 @@ Groups groups_of(const lir::Function& function, std::uint32_t group = kGroup);
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
 /// If it has several lanes an invocation is one of them, else it does a point. Integers of 8 and 16
 /// bits that the device lacks are kept in 32 bits; the function has none of 64 if the device has
-/// none (lir/without_int64.h), and buffers are below 2^31 bytes. Needs Vulkan 1.2 with
-/// bufferDeviceAddress and vulkanMemoryModel, and whatever else its capabilities say.
+/// none (lir/without_int64.h). Buffers are below 2^31 bytes, but for those that have addresses on a
+/// device that has integers of 64 bits. Needs Vulkan 1.2 and what its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
-                                const Integers& integers);
+                                const Integers& integers, BuffersAre buffers);
 
 /// Whether an assertion of that module may fail.
 bool may_fail(const lir::Function& function);

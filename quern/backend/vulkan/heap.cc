@@ -13,6 +13,8 @@ constexpr VkMemoryPropertyFlags kCached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 constexpr VkMemoryPropertyFlags kSeen =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
+constexpr VkBufferUsageFlags kAddressed = VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+
 /// Asks for a feature that is not switched on.
 constexpr VkMemoryPropertyFlags kUncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
 
@@ -49,8 +51,8 @@ bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types) {
 }
 
 DeviceHeap::DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,
-                       Kind kind, std::uint64_t largest)
-    : device_(device), vk_(vk), kind_(kind), largest_(largest) {
+                       Kind kind, std::uint64_t largest, bool is_addressed)
+    : device_(device), vk_(vk), kind_(kind), largest_(largest), is_addressed_(is_addressed) {
     vkGetPhysicalDeviceMemoryProperties(physical, &types_);
 }
 
@@ -68,7 +70,7 @@ bool DeviceHeap::allocate(Slab& slab) noexcept {
                               (type.propertyFlags & kUncached) == 0 &&
                               needs.size <= types_.memoryHeaps[type.heapIndex].size;
             const VkMemoryAllocateInfo from{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                            .pNext = &flags,
+                                            .pNext = is_addressed_ ? &flags : nullptr,
                                             .allocationSize = needs.size,
                                             .memoryTypeIndex = i};
             if (!fits) continue;
@@ -85,8 +87,8 @@ bool DeviceHeap::make(Slab& slab, std::byte*& data) noexcept {
     const VkBufferCreateInfo about{
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = slab.bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | (is_addressed_ ? kAddressed : 0)};
     if (vk_.vkCreateBuffer(device_, &about, nullptr, &slab.buffer) != VK_SUCCESS) {
         slab.buffer = VK_NULL_HANDLE;
         return false;
@@ -107,7 +109,7 @@ bool DeviceHeap::make(Slab& slab, std::byte*& data) noexcept {
     }
     const VkBufferDeviceAddressInfo where{.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                           .buffer = slab.buffer};
-    slab.address = vk_.vkGetBufferDeviceAddress(device_, &where);
+    if (is_addressed_) slab.address = vk_.vkGetBufferDeviceAddress(device_, &where);
     return data != nullptr;
 }
 
@@ -146,7 +148,7 @@ DeviceHeap::Place DeviceHeap::find(const std::byte* data) const {
     const std::lock_guard lock(mutex_);
     const auto& [begin, slab] = *std::prev(slabs_.upper_bound(data));
     const auto offset = std::uint64_t(data - begin);
-    return {slab.buffer, offset, slab.address + offset};
+    return {slab.buffer, offset, is_addressed_ ? slab.address + offset : 0};
 }
 
 }  // namespace quern::vulkan

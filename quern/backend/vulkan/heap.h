@@ -23,9 +23,9 @@ public:
         Staging,  // the host's, which the device sees too
     };
 
-    /// `largest`: no slab is of more bytes.
+    /// `largest`: no slab is of more bytes. `is_addressed`: kernels find memory by its address.
     DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk, Kind kind,
-               std::uint64_t largest);
+               std::uint64_t largest, bool is_addressed);
     std::byte* take(std::size_t bytes) noexcept override;
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
 
@@ -33,6 +33,8 @@ public:
     struct Place {
         VkBuffer buffer = VK_NULL_HANDLE;
         std::uint64_t offset = 0;
+
+        /// 0 where kernels know of none.
         std::uint64_t address = 0;
     };
     Place find(const std::byte* data) const;
@@ -53,6 +55,7 @@ private:
     const VolkDeviceTable& vk_;
     Kind kind_;
     std::uint64_t largest_;
+    bool is_addressed_;
     VkPhysicalDeviceMemoryProperties types_{};
     mutable std::mutex mutex_;
 
@@ -63,8 +66,8 @@ private:
 /// A heap, and the pool of its slabs.
 struct Area {
     Area(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,
-         DeviceHeap::Kind kind, std::uint64_t largest, std::size_t idle)
-        : heap(physical, device, vk, kind, largest),
+         DeviceHeap::Kind kind, std::uint64_t largest, bool is_addressed, std::size_t idle)
+        : heap(physical, device, vk, kind, largest, is_addressed),
           pool(heap, std::numeric_limits<std::size_t>::max(), idle) {}
 
     DeviceHeap heap;

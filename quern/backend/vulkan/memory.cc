@@ -1,17 +1,27 @@
 #include "quern/backend/vulkan/memory.h"
 
+#include <bit>
+
 namespace quern::vulkan {
 namespace {
 
 using spv::Op;
 
-std::uint32_t access_of(bool is_written) {
-    const auto aligned = std::uint32_t(spv::MemoryAccessMask::Aligned);
-    const auto seen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
-    return is_written ? aligned | seen : aligned;
-}
+constexpr auto kAligned = std::uint32_t(spv::MemoryAccessMask::Aligned);
+constexpr auto kSeen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
 
 }  // namespace
+
+void MemoryCode::begin() {
+    m_.capability(spv::Capability::Shader);
+    if (is_bound_) {
+        m_.memory_model(spv::AddressingModel::Logical, spv::MemoryModel::GLSL450);
+        return;
+    }
+    m_.capability(spv::Capability::PhysicalStorageBufferAddresses);
+    m_.capability(spv::Capability::VulkanMemoryModel);
+    m_.memory_model(spv::AddressingModel::PhysicalStorageBuffer64, spv::MemoryModel::Vulkan);
+}
 
 Id MemoryCode::word_type() {
     return integers_.has_64 ? code_.type(DType::UInt64) : m_.vector(code_.type(DType::UInt32), 2);
@@ -26,15 +36,15 @@ Id MemoryCode::high_of(Id word) {
     return m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32), {word, 1});
 }
 
-Id MemoryCode::moved(Id word, Id by) {
+Id MemoryCode::sum(Id word, Id by) {
     if (integers_.has_64) {
         const Id wide = code_.unary(Op::OpUConvert, DType::UInt64, by);
         return code_.binary(Op::OpIAdd, DType::UInt64, word, wide);
     }
-    return moved(word, by, code_.u32(0));
+    return sum(word, by, code_.u32(0));
 }
 
-Id MemoryCode::moved(Id word, Id low, Id high) {
+Id MemoryCode::sum(Id word, Id low, Id high) {
     const auto add = [&](Id a, Id b) { return u32(Op::OpIAdd, a, b); };
     const Id sum = add(low_of(word), low);
     const Id carry = code_.cast(code_.test(Op::OpULessThan, sum, low), DType::Bool, DType::UInt32);
@@ -50,83 +60,164 @@ Id MemoryCode::is_at_least(Id a, Id b) {
                         code_.both(code_.test(Op::OpIEqual, x, y), below));
 }
 
-Id MemoryCode::element(Id address, Id offset, DType index, std::size_t size) {
+Id MemoryCode::place_type() { return is_bound_ ? code_.type(DType::UInt32) : word_type(); }
+
+MemoryCode::Place MemoryCode::load_place(Place word, std::uint32_t binding) {
+    if (is_bound_) return {load(DType::UInt32, word), binding};
+    return {load(word_type(), 8, word, false)};
+}
+
+MemoryCode::Place MemoryCode::moved(Place place, Id by) {
+    if (is_bound_) return {u32(Op::OpIAdd, place.at, by), place.binding};
+    return {sum(place.at, by)};
+}
+
+MemoryCode::Place MemoryCode::moved(Place place, Id number, Id word) {
+    if (is_bound_ || !integers_.has_64) {
+        return moved(place, u32(Op::OpIMul, number, low_of(word)));
+    }
+    const Id wide = code_.unary(Op::OpUConvert, DType::UInt64, number);
+    const Id bytes = code_.binary(Op::OpIMul, DType::UInt64, wide, word);
+    return {code_.binary(Op::OpIAdd, DType::UInt64, place.at, bytes)};
+}
+
+MemoryCode::Place MemoryCode::element(Place place, Id offset, DType index, std::size_t size) {
+    if (is_bound_) {
+        const Id narrow = code_.resized(index, DType::UInt32, offset);
+        return moved(place, u32(Op::OpIMul, narrow, code_.u32(std::uint32_t(size))));
+    }
     if (integers_.has_64) {
         const Id wide = code_.resized(index, DType::Int64, offset);
         const Id bytes = code_.binary(Op::OpIMul, DType::UInt64, wide, code_.u64(size));
-        return code_.binary(Op::OpIAdd, DType::UInt64, address, bytes);
+        return {code_.binary(Op::OpIAdd, DType::UInt64, place.at, bytes)};
     }
     const DType d = DType::Int32;
     const Id bytes = code_.binary(Op::OpIMul, d, offset, code_.constant(d, std::uint64_t(size)));
-    return moved(address, bytes, code_.binary(Op::OpShiftRightArithmetic, d, bytes, code_.u32(31)));
+    return {
+        sum(place.at, bytes, code_.binary(Op::OpShiftRightArithmetic, d, bytes, code_.u32(31)))};
 }
 
-Id MemoryCode::pointer(Id type, Id address) {
+Id MemoryCode::pointer(Id type, std::uint32_t size, Place place, bool is_written) {
+    if (is_bound_) {
+        const auto shift = std::uint32_t(std::countr_zero(size));
+        const Id index = u32(Op::OpShiftRightLogical, place.at, code_.u32(shift));
+        const Id to = m_.pointer(spv::StorageClass::StorageBuffer, type);
+        return m_.op(Op::OpAccessChain, to,
+                     {view(type, size, place.binding, is_written), code_.u32(0), index});
+    }
     const Id to = m_.pointer(spv::StorageClass::PhysicalStorageBuffer, type);
-    return m_.op(integers_.has_64 ? Op::OpConvertUToPtr : Op::OpBitcast, to, {address});
+    return m_.op(integers_.has_64 ? Op::OpConvertUToPtr : Op::OpBitcast, to, {place.at});
 }
 
-Id MemoryCode::load(Id type, std::uint32_t size, Id address, bool is_written) {
-    return m_.op(Op::OpLoad, type, {pointer(type, address), access_of(is_written), size});
+Id MemoryCode::view(Id type, std::uint32_t size, std::uint32_t binding, bool is_written) {
+    Id& view = views_[{type, binding, is_written}];
+    if (view != 0) return view;
+    using spv::Decoration;
+    Id& block = blocks_[type];
+    if (block == 0) {
+        const Id elements = m_.array(type);
+        m_.decorate(elements, Decoration::ArrayStride, {size});
+        block = m_.structure({elements});
+        m_.decorate(block, Decoration::Block);
+        m_.decorate_member(block, 0, Decoration::Offset, 0);
+    }
+    view = m_.global(spv::StorageClass::StorageBuffer, block);
+    m_.decorate(view, Decoration::DescriptorSet, {0});
+    m_.decorate(view, Decoration::Binding, {binding});
+    if (is_written) {
+        // Other views have the same memory as elements of other types, and other lanes see it.
+        m_.decorate(view, Decoration::Aliased);
+        m_.decorate(view, Decoration::Coherent);
+    } else {
+        m_.decorate(view, Decoration::NonWritable);
+    }
+    bound_.push_back(view);
+    return view;
 }
 
-Id MemoryCode::load(DType d, Id address, bool is_written) {
+Id MemoryCode::load(Id type, std::uint32_t size, Place place, bool is_written) {
+    const Id from = pointer(type, size, place, is_written);
+    if (is_bound_) return m_.op(Op::OpLoad, type, {from});
+    return m_.op(Op::OpLoad, type, {from, is_written ? kAligned | kSeen : kAligned, size});
+}
+
+Id MemoryCode::load(DType d, Place place, bool is_written) {
     if (d == DType::Bool) {
         const DType byte = DType::UInt8;
-        return code_.test(Op::OpINotEqual, load(byte, address, is_written),
-                          code_.constant(byte, 0));
+        return code_.test(Op::OpINotEqual, load(byte, place, is_written), code_.constant(byte, 0));
     }
     if (code_.is_loaded(d)) {
-        return load(code_.memory_type(d), std::uint32_t(size_of(d)), address, is_written);
+        return load(code_.memory_type(d), std::uint32_t(size_of(d)), place, is_written);
     }
-    const Part part = part_of(address);
+    const Part part = part_of(place);
     const Id whole = code_.type(DType::UInt32);
     const Id word = is_written ? m_.op(Op::OpAtomicLoad, whole,
-                                       {pointer(whole, part.word), scope(), code_.u32(0)})
+                                       {pointer(whole, 4, part.word, true), scope(), code_.u32(0)})
                                : load(whole, 4, part.word, false);
     return code_.resized(DType::UInt32, d,
                          code_.binary(Op::OpShiftRightLogical, DType::UInt32, word, part.shift));
 }
 
-MemoryCode::Part MemoryCode::part_of(Id address) {
-    const Id low = low_of(address);
+MemoryCode::Part MemoryCode::part_of(Place place) {
+    const Id low = is_bound_ ? place.at : low_of(place.at);
     const Id bytes = u32(Op::OpBitwiseAnd, low, code_.u32(3));
     const Id shift = u32(Op::OpShiftLeftLogical, bytes, code_.u32(3));
+    if (is_bound_) return {{u32(Op::OpISub, low, bytes), place.binding}, shift};
     if (!integers_.has_64) {
-        return {m_.op(Op::OpCompositeConstruct, word_type(),
-                      {u32(Op::OpISub, low, bytes), high_of(address)}),
+        return {{m_.op(Op::OpCompositeConstruct, word_type(),
+                       {u32(Op::OpISub, low, bytes), high_of(place.at)})},
                 shift};
     }
     const Id wide = code_.unary(Op::OpUConvert, DType::UInt64, bytes);
-    return {code_.binary(Op::OpISub, DType::UInt64, address, wide), shift};
+    return {{code_.binary(Op::OpISub, DType::UInt64, place.at, wide)}, shift};
 }
 
-void MemoryCode::store(DType d, Id address, Id stored) {
-    if (d == DType::Bool) return store(DType::UInt8, address, code_.cast(stored, d, DType::UInt8));
+void MemoryCode::store(DType d, Place place, Id stored) {
+    if (d == DType::Bool) return store(DType::UInt8, place, code_.cast(stored, d, DType::UInt8));
     if (code_.is_loaded(d)) {
         const auto size = std::uint32_t(size_of(d));
-        m_.statement(Op::OpStore,
-                     {pointer(code_.memory_type(d), address), stored, access_of(true), size});
-        return;
+        const Id to = pointer(code_.memory_type(d), size, place, true);
+        if (is_bound_) return m_.statement(Op::OpStore, {to, stored});
+        return m_.statement(Op::OpStore, {to, stored, kAligned | kSeen, size});
     }
     // Others write the rest of the word at the same time.
-    const Part part = part_of(address);
+    const Part part = part_of(place);
     const Id all = code_.u32(size_of(d) == 2 ? 0xffff : 0xff);
     const Id bits = u32(Op::OpBitwiseAnd, code_.resized(d, DType::UInt32, stored), all);
     const Id others =
         code_.unary(Op::OpNot, DType::UInt32, u32(Op::OpShiftLeftLogical, all, part.shift));
-    const Id type = code_.type(DType::UInt32), word = pointer(type, part.word);
+    const Id type = code_.type(DType::UInt32), word = pointer(type, 4, part.word, true);
     const Id relaxed = code_.u32(0), shifted = u32(Op::OpShiftLeftLogical, bits, part.shift);
     m_.op(Op::OpAtomicAnd, type, {word, scope(), relaxed, others});
     m_.op(Op::OpAtomicOr, type, {word, scope(), relaxed, shifted});
 }
 
-Id MemoryCode::scope() { return code_.u32(std::uint32_t(spv::Scope::QueueFamily)); }
+Id MemoryCode::load_shared(Id type, Id pointer) {
+    if (is_bound_) return m_.op(Op::OpLoad, type, {pointer});
+    return m_.op(Op::OpLoad, type, {pointer, kSeen});
+}
 
-Id MemoryCode::times(Id number, Id word) {
-    if (!integers_.has_64) return u32(Op::OpIMul, number, low_of(word));
-    const Id wide = code_.unary(Op::OpUConvert, DType::UInt64, number);
-    return code_.binary(Op::OpIMul, DType::UInt64, wide, word);
+void MemoryCode::store_shared(Id pointer, Id stored) {
+    if (is_bound_) return m_.statement(Op::OpStore, {pointer, stored});
+    m_.statement(Op::OpStore, {pointer, stored, kSeen});
+}
+
+Id MemoryCode::scope() {
+    return code_.u32(std::uint32_t(is_bound_ ? spv::Scope::Device : spv::Scope::QueueFamily));
+}
+
+/// In GLSL's memory model what a barrier orders is available and visible.
+void MemoryCode::meet() {
+    using Semantics = spv::MemorySemanticsMask;
+    auto semantics = std::uint32_t(Semantics::AcquireRelease) |
+                     std::uint32_t(Semantics::UniformMemory) |
+                     std::uint32_t(Semantics::WorkgroupMemory);
+    if (!is_bound_) {
+        semantics |=
+            std::uint32_t(Semantics::MakeAvailable) | std::uint32_t(Semantics::MakeVisible);
+    }
+    const Id scope = code_.u32(std::uint32_t(spv::Scope::Workgroup));
+    m_.statement(Op::OpControlBarrier, {scope, scope, code_.u32(semantics)});
 }
 
 }  // namespace quern::vulkan

@@ -2,17 +2,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
 
 #include "quern/backend/vulkan/code.h"
 
 namespace quern::vulkan {
 
-/// Words of 64 bits, which are numbers and addresses of the host, and what lies at addresses. A
-/// word is two of 32 bits where the device has no others.
+/// Words of 64 bits, which are numbers and addresses of the host, and memory of the device. A word
+/// is two of 32 bits where the device has no others.
 class MemoryCode {
 public:
-    MemoryCode(Code& code, const Integers& integers)
-        : code_(code), m_(code.module()), integers_(integers) {}
+    MemoryCode(Code& code, const Integers& integers, BuffersAre buffers)
+        : code_(code),
+          m_(code.module()),
+          integers_(integers),
+          is_bound_(buffers == BuffersAre::Bound) {}
+
+    /// Says which capabilities and memory model the module has.
+    void begin();
 
     Id word_type();
     Id low_of(Id word);
@@ -21,33 +30,62 @@ public:
     Id high_of(Id word);
 
     /// A word and 32 bits more.
-    Id moved(Id word, Id by);
+    Id sum(Id word, Id by);
     Id is_at_least(Id a, Id b);
 
-    /// The product of a number of 32 bits and a word, of which no more than that counts where words
-    /// are two.
-    Id times(Id number, Id word);
+    /// Where something lies: an address, which is a word; or the bytes before it in a binding, a
+    /// number of 32 bits.
+    struct Place {
+        Id at = 0;
+        std::uint32_t binding = 0;
+    };
 
-    /// The address of an element, by an offset that has a sign.
-    Id element(Id address, Id offset, DType index, std::size_t size);
+    /// Of Place::at.
+    Id place_type();
 
-    Id load_word(Id address) { return load(word_type(), 8, address, false); }
+    /// What a word says that the host wrote.
+    Place place(Id word, std::uint32_t binding) {
+        return is_bound_ ? Place{low_of(word), binding} : Place{word};
+    }
+
+    /// What such a word says that lies in memory.
+    Place load_place(Place word, std::uint32_t binding);
+
+    Place moved(Place place, Id by);
+
+    /// By `number`, of 32 bits, times a word, of which no more than that counts where words are
+    /// two.
+    Place moved(Place place, Id number, Id word);
+
+    /// Of an element, by an offset that has a sign.
+    Place element(Place place, Id offset, DType index, std::size_t size);
 
     /// `is_written`: what other lanes write is to be seen.
-    Id load(DType dtype, Id address, bool is_written = false);
-    void store(DType dtype, Id address, Id stored);
+    Id load(DType dtype, Place place, bool is_written = false);
+    void store(DType dtype, Place place, Id stored);
+
+    /// Of arrays of the group.
+    Id load_shared(Id type, Id pointer);
+    void store_shared(Id pointer, Id stored);
+
+    /// All lanes arrive, and see what each other wrote.
+    void meet();
+
+    /// The variables of the module that are bound.
+    const std::vector<Id>& bound() const { return bound_; }
 
 private:
     /// An element that is a part of a word of 32 bits, and by how many bits it is above its end.
     struct Part {
-        Id word = 0;
+        Place word;
         Id shift = 0;
     };
 
-    Id moved(Id word, Id low, Id high);
-    Id pointer(Id type, Id address);
-    Id load(Id type, std::uint32_t size, Id address, bool is_written);
-    Part part_of(Id address);
+    Id sum(Id word, Id low, Id high);
+    Id pointer(Id type, std::uint32_t size, Place place, bool is_written);
+    Id view(Id type, std::uint32_t size, std::uint32_t binding, bool is_written);
+    Id load(Id type, std::uint32_t size, Place place, bool is_written);
+    Part part_of(Place place);
 
     /// Of atomic operations.
     Id scope();
@@ -56,6 +94,14 @@ private:
     Code& code_;
     Module& m_;
     Integers integers_;
+    bool is_bound_;
+
+    /// A binding as elements of one type: by type, binding, and whether it is written.
+    std::map<std::tuple<Id, std::uint32_t, bool>, Id> views_;
+
+    /// By the type of their elements, what such a variable is.
+    std::map<Id, Id> blocks_;
+    std::vector<Id> bound_;
 };
 
 }  // namespace quern::vulkan

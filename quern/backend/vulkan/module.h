@@ -31,6 +31,8 @@ public:
         return type(spv::Op::OpTypeVector, {element, count});
     }
     Id array(Id element, Id count) { return type(spv::Op::OpTypeArray, {element, count}); }
+    /// Of as many elements as the memory behind it has.
+    Id array(Id element) { return type(spv::Op::OpTypeRuntimeArray, {element}); }
     Id pointer(spv::StorageClass storage, Id to) {
         return type(spv::Op::OpTypePointer, {std::uint32_t(storage), to});
     }

@@ -75,8 +75,20 @@ std::string key_of(std::span<const std::uint32_t> module, const Groups& groups,
 
 }  // namespace
 
-VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, const Groups& groups,
-                               const DriverCode* kept) {
+GpuDevice::Stage GpuDevice::stage(const lir::Function& function,
+                                  std::span<const std::uint32_t> module, const Groups& groups,
+                                  const DriverCode* kept) {
+    Stage stage{.points_of_group = groups.points,
+                .invocations = function.lanes,
+                .bindings = bindings_of(function)};
+    const bool is_bound = abilities_.buffers == BuffersAre::Bound;
+    stage.layout = sets_->layout(is_bound ? stage.bindings.count() : 0);
+    stage.pipeline = pipeline(module, stage.layout, groups, kept);
+    return stage;
+}
+
+VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, VkPipelineLayout layout,
+                               const Groups& groups, const DriverCode* kept) {
     const VkShaderModuleCreateInfo code{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                         .codeSize = module.size_bytes(),
                                         .pCode = module.data()};
@@ -85,7 +97,7 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, const Grou
     VkShaderModule shader = VK_NULL_HANDLE;
     check(vk_.vkCreateShaderModule(device_, &code, nullptr, &shader), "vkCreateShaderModule");
     VkComputePipelineCreateInfo about{.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-                                      .layout = layout_};
+                                      .layout = layout};
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfoEXT size{
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
         .requiredSubgroupSize = abilities_.subgroup};
@@ -109,12 +121,14 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, const Grou
     try {
         cache.keep();
     } catch (...) {
-        destroy(pipeline);
+        vk_.vkDestroyPipeline(device_, pipeline, nullptr);
         throw;
     }
     return pipeline;
 }
 
-void GpuDevice::destroy(VkPipeline pipeline) { vk_.vkDestroyPipeline(device_, pipeline, nullptr); }
+void GpuDevice::destroy(const Stage& stage) noexcept {
+    vk_.vkDestroyPipeline(device_, stage.pipeline, nullptr);
+}
 
 }  // namespace quern::vulkan

@@ -41,16 +41,11 @@ std::string invalid(const std::vector<std::uint32_t>& module) {
     return {};
 }
 
-bool has_arrays(const lir::Function& function) {
-    return std::ranges::any_of(function.insts,
-                               [](const lir::Inst& i) { return i.op == lir::Op::Alloc; });
-}
-
 class LoadedPipelines : public Pipelines {
 public:
     explicit LoadedPipelines(GpuDevice& device) : device_(device) {}
     ~LoadedPipelines() override {
-        for (const GpuDevice::Stage& stage : stages) device_.destroy(stage.pipeline);
+        for (const GpuDevice::Stage& stage : stages) device_.destroy(stage);
     }
     LoadedPipelines(const LoadedPipelines&) = delete;
     LoadedPipelines& operator=(const LoadedPipelines&) = delete;
@@ -127,6 +122,7 @@ public:
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
         target.has_int64 = integers.has_64;
+        const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
         try {
             result.refusal = schedule::legal(kernel, target);
@@ -138,7 +134,15 @@ public:
             pipelines->stages.reserve(plan.stages.size());
             for (const schedule::Stage& stage : plan.stages) {
                 const lir::Function function = lir::for_lanes(stage.function, subgroup);
-                const auto words = emit(function, abilities.controls, integers);
+                const std::uint32_t bindings = bindings_of(function).count();
+                if (is_bound && bindings > abilities.most_bindings()) {
+                    result.refusal = "a kernel of " + std::to_string(bindings) +
+                                     " buffers: it binds " +
+                                     std::to_string(abilities.most_bindings()) +
+                                     " (maxPerStageDescriptorStorageBuffers)";
+                    return result;
+                }
+                const auto words = emit(function, abilities.controls, integers, abilities.buffers);
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {
                     result.refusal = "a kernel that needs " + lacks;
@@ -150,8 +154,7 @@ public:
                 pipelines->may_fail |= may_fail(function);
                 pipelines->functions.push_back(stage.function);
                 const Groups& groups = result.groups.back();
-                pipelines->stages.push_back({gpu.pipeline(words, groups, kept), groups.points,
-                                             function.lanes, has_arrays(function)});
+                pipelines->stages.push_back(gpu.stage(function, words, groups, kept));
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {

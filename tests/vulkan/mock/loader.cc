@@ -1,6 +1,8 @@
-// A libvulkan.so.1 that is the system's, but for what QUERN_MOCK_VULKAN says:
-//   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult;
-//                         where that says that the device is lost, so do all calls behind it
+// A libvulkan.so.1 that is the system's, but for what QUERN_MOCK_VULKAN says, one or several of
+// these with "; " between them:
+//   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult,
+//                         which is said, as "mock: failed"; where it says that the device is lost,
+//                         so do all calls behind it
 //   "other quotients"     code that divides multiplies
 //   "say submissions"     each submission is said, as "mock: submission"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
@@ -13,7 +15,11 @@
 //                         many a cache begins is said, as "mock: cache of 96 bytes"
 //   "keeps foreign code"  the same, whose header is that of another device
 //   "small pieces"        no piece of memory is larger than 48 MiB
-//   "no devices", "old", "no addresses"  what devices there are, and what they have
+//   "small bindings"      no storage buffer that is bound is larger than 48 MiB
+//   "coarse bindings"     one begins at a multiple of 4096
+//   "few bindings"        a kernel has at most 2 of them
+//   "no devices", "old", "no timelines", "no addresses", "no memory model"
+//                         what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
 
 #include <dlfcn.h>
@@ -23,6 +29,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,17 +42,25 @@ struct Order {
     int result = 0;
 };
 
-const Order& order() {
-    static const Order given = [] {
-        Order o;
-        const char* const text = std::getenv("QUERN_MOCK_VULKAN");
-        char name[64] = {};
-        if (text && std::sscanf(text, "vk%60s %d %d", name, &o.call, &o.result) == 3) {
-            o.function = std::string("vk") + name;
-        } else if (text) {
-            o.function = text;
+Order parse(const std::string& text) {
+    Order o;
+    char name[64] = {};
+    const bool fails = std::sscanf(text.c_str(), "vk%60s %d %d", name, &o.call, &o.result) == 3;
+    o.function = fails ? std::string("vk") + name : text;
+    return o;
+}
+
+const std::vector<Order>& orders() {
+    static const std::vector<Order> given = [] {
+        std::vector<Order> all;
+        const char* const said = std::getenv("QUERN_MOCK_VULKAN");
+        std::string text = said ? said : "";
+        while (!text.empty()) {
+            const std::size_t end = text.find("; ");
+            all.push_back(parse(text.substr(0, end)));
+            text.erase(0, end == std::string::npos ? end : end + 2);
         }
-        return o;
+        return all;
     }();
     return given;
 }
@@ -55,7 +70,14 @@ bool say_here() {
     return true;
 }
 
-bool is(const char* what) { return order().function == what; }
+const Order* order(const char* what) {
+    for (const Order& o : orders()) {
+        if (o.function == what) return &o;
+    }
+    return nullptr;
+}
+
+bool is(const char* what) { return order(what) != nullptr; }
 
 PFN_vkGetInstanceProcAddr real_instance_function() {
     static const auto function = [] {
@@ -80,12 +102,15 @@ Function real(const char* name) {
 
 bool is_lost = false;
 
-/// Whether this call of a function is the one that fails.
-bool fails(const char* name, int& calls) {
-    if (is_lost && order().result == VK_ERROR_DEVICE_LOST) return true;
-    if (!is(name) || ++calls != order().call) return false;
-    is_lost = true;
-    return say_here();
+/// What this call of a function gives if it is one that fails.
+std::optional<VkResult> failure(const char* name, int& calls) {
+    if (is_lost) return VK_ERROR_DEVICE_LOST;
+    const Order* const o = order(name);
+    if (!o || ++calls != o->call) return std::nullopt;
+    is_lost = o->result == VK_ERROR_DEVICE_LOST;
+    std::fputs("mock: failed\n", stderr);
+    say_here();
+    return VkResult(o->result);
 }
 
 #define FAILING(list)                                                                              \
@@ -94,9 +119,11 @@ bool fails(const char* name, int& calls) {
             list(vkCreateBuffer) list(vkAllocateMemory) list(vkBindBufferMemory) list(vkMapMemory) \
                 list(vkCreateShaderModule) list(vkCreateComputePipelines)                          \
                     list(vkCreatePipelineCache) list(vkGetPipelineCacheData)                       \
-                        list(vkResetCommandPool) list(vkBeginCommandBuffer)                        \
-                            list(vkEndCommandBuffer) list(vkQueueSubmit) list(vkWaitSemaphores)    \
-                                list(vkGetSemaphoreCounterValue)
+                        list(vkCreateDescriptorSetLayout) list(vkCreateDescriptorPool)             \
+                            list(vkAllocateDescriptorSets) list(vkResetCommandPool)                \
+                                list(vkBeginCommandBuffer) list(vkEndCommandBuffer)                \
+                                    list(vkQueueSubmit) list(vkWaitSemaphores)                     \
+                                        list(vkGetSemaphoreCounterValue)
 
 /// The function, but for the call that fails.
 template <class Function>
@@ -109,7 +136,7 @@ struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
         if (is("say submissions") && std::strcmp(kName, "vkQueueSubmit") == 0) {
             std::fputs("mock: submission\n", stderr);
         }
-        if (fails(kName, calls)) return VkResult(order().result);
+        if (const auto failed = failure(kName, calls)) return *failed;
         const VkResult result = real<VkResult(VKAPI_PTR*)(Arguments...)>(kName)(arguments...);
         note(std::string(kName) == "vkCreateInstance", std::string(kName) == "vkCreateDevice",
              result, arguments...);
@@ -146,6 +173,9 @@ VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, std::uint32_t* count
 VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* got) {
     real<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(device, got);
     if (is("old") && say_here()) got->apiVersion = VK_API_VERSION_1_1;
+    if (is("small bindings") && say_here()) got->limits.maxStorageBufferRange = 48 << 20;
+    if (is("coarse bindings") && say_here()) got->limits.minStorageBufferOffsetAlignment = 4096;
+    if (is("few bindings") && say_here()) got->limits.maxPerStageDescriptorStorageBuffers = 2;
 }
 
 VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got) {
@@ -278,9 +308,10 @@ VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFe
     real<PFN_vkGetPhysicalDeviceFeatures2>("vkGetPhysicalDeviceFeatures2")(device, got);
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
-        if (!is("no addresses")) continue;
-        say_here();
-        reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next)->bufferDeviceAddress = VK_FALSE;
+        auto& has = *reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
+        if (is("no addresses") && say_here()) has.bufferDeviceAddress = VK_FALSE;
+        if (is("no timelines") && say_here()) has.timelineSemaphore = VK_FALSE;
+        if (is("no memory model") && say_here()) has.vulkanMemoryModel = VK_FALSE;
     }
 }
 
