@@ -458,8 +458,13 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
     }
     recipe.used = work.code;
     recipe.sets.resize(work.stages.size(), VK_NULL_HANDLE);
-    if (abilities_.buffers == BuffersAre::Addressed) return recipe;
+    if (abilities_.buffers == BuffersAre::Bound) bind(work, buffers, table, scratch, recipe);
+    return recipe;
+}
 
+/// A set for each stage, as Bindings has them.
+void GpuDevice::bind(const Work& work, std::span<const Found> buffers, const Found& table,
+                     const Found& scratch, Recipe& recipe) const {
     struct Used {
         std::shared_ptr<const void> code;
         std::vector<DescriptorSets::Set> sets;
@@ -473,7 +478,6 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
         if (bindings.has_arrays) bound.push_back(scratch.binding);
         recipe.sets[i] = used->sets.emplace_back(sets_->bind(bound)).get();
     }
-    return recipe;
 }
 
 void GpuDevice::record(const Work& work, const Recipe& recipe) {

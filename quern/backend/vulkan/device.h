@@ -142,6 +142,8 @@ private:
     Area& seen() const { return staging_ ? *staging_ : *own_; }
     Found found(const DeviceHeap::Place& place, std::uint64_t bytes) const;
     Recipe prepare(const Work& work, Blocks& blocks) const;
+    void bind(const Work& work, std::span<const Found> buffers, const Found& table,
+              const Found& scratch, Recipe& recipe) const;
     void record(const Work& work, const Recipe& recipe);
     void dispatch(const Stage& stage, VkDescriptorSet set, const Push& push, std::uint64_t most,
                   std::uint64_t each);
