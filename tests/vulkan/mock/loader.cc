@@ -90,14 +90,12 @@ PFN_vkGetInstanceProcAddr real_instance_function() {
 }
 
 VkInstance the_instance = VK_NULL_HANDLE;
-VkDevice the_device = VK_NULL_HANDLE;
 PFN_vkGetDeviceProcAddr real_device_function = nullptr;
 
+/// For any device: the loader's own finds which by its handle.
 template <class Function>
 Function real(const char* name) {
-    PFN_vkVoidFunction found = the_device ? real_device_function(the_device, name) : nullptr;
-    if (!found) found = real_instance_function()(the_instance, name);
-    return reinterpret_cast<Function>(found);
+    return reinterpret_cast<Function>(real_instance_function()(the_instance, name));
 }
 
 bool is_lost = false;
@@ -138,21 +136,16 @@ struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
         }
         if (const auto failed = failure(kName, calls)) return *failed;
         const VkResult result = real<VkResult(VKAPI_PTR*)(Arguments...)>(kName)(arguments...);
-        note(std::string(kName) == "vkCreateInstance", std::string(kName) == "vkCreateDevice",
-             result, arguments...);
+        if (std::strcmp(kName, "vkCreateInstance") == 0) note(result, arguments...);
         return result;
     }
 
 private:
     template <class... All>
-    static void note(bool, bool, VkResult, All...) {}
-    static void note(bool is_it, bool, VkResult result, const VkInstanceCreateInfo*,
-                     const VkAllocationCallbacks*, VkInstance* made) {
-        if (is_it && result == VK_SUCCESS) the_instance = *made;
-    }
-    static void note(bool, bool is_it, VkResult result, VkPhysicalDevice, const VkDeviceCreateInfo*,
-                     const VkAllocationCallbacks*, VkDevice* made) {
-        if (is_it && result == VK_SUCCESS) the_device = *made;
+    static void note(VkResult, All...) {}
+    static void note(VkResult result, const VkInstanceCreateInfo*, const VkAllocationCallbacks*,
+                     VkInstance* made) {
+        if (result == VK_SUCCESS) the_instance = *made;
     }
 };
 
@@ -357,11 +350,6 @@ VKAPI_ATTR VkResult VKAPI_CALL cache_data(VkDevice device, VkPipelineCache cache
     return VK_SUCCESS;
 }
 
-VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks* from) {
-    real<PFN_vkDestroyDevice>("vkDestroyDevice")(device, from);
-    the_device = VK_NULL_HANDLE;
-}
-
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const char* name);
 
 PFN_vkVoidFunction ours(const char* name) {
@@ -396,7 +384,6 @@ PFN_vkVoidFunction ours(const char* name) {
     if (is_name("vkGetPhysicalDeviceProperties")) return PFN_vkVoidFunction(&properties);
     if (is_name("vkGetPhysicalDeviceProperties2")) return PFN_vkVoidFunction(&properties2);
     if (is_name("vkGetPhysicalDeviceFeatures2")) return PFN_vkVoidFunction(&features2);
-    if (is_name("vkDestroyDevice")) return PFN_vkVoidFunction(&destroy_device);
     if (is_name("vkGetDeviceProcAddr")) return PFN_vkVoidFunction(&device_function);
     return nullptr;
 }
