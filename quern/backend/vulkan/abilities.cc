@@ -94,9 +94,10 @@ Abilities::Abilities(VkPhysicalDevice device) {
     if (v12.bufferDeviceAddress && v12.vulkanMemoryModel) {
         buffers = BuffersAre::Addressed;
     } else {
+        // With the memory model switched on, atomic operations need a feature for the scope of the
+        // device.
         v12.bufferDeviceAddress = v12.vulkanMemoryModel = VK_FALSE;
     }
-
     integers = {.has_8 = bool(v12.shaderInt8),
                 .has_16 = bool(core.shaderInt16),
                 .has_64 = bool(core.shaderInt64),
@@ -207,8 +208,6 @@ std::string Abilities::driver() const {
     for (const std::uint8_t byte : properties.pipelineCacheUUID) {
         for (const int digit : {byte >> 4, byte & 15}) text += "0123456789abcdef"[digit];
     }
-    // Kernels that find memory otherwise are other kernels to a driver.
-    if (buffers == BuffersAre::Bound) text += ", buffers bound";
     return text;
 }
 

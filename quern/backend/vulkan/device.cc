@@ -156,7 +156,7 @@ struct GpuDevice::Recipe {
     /// Where the words of each stage lie.
     std::vector<std::uint64_t> words;
 
-    /// What is bound for each stage; null where buffers have addresses.
+    /// What is bound for each stage; none where buffers have addresses.
     std::vector<VkDescriptorSet> sets;
 
     /// What the device uses until the launch has ended.
@@ -457,7 +457,6 @@ GpuDevice::Recipe GpuDevice::prepare(const Work& work, Blocks& blocks) const {
         recipe.push.scratch_bytes = of_point;
     }
     recipe.used = work.code;
-    recipe.sets.resize(work.stages.size(), VK_NULL_HANDLE);
     if (abilities_.buffers == BuffersAre::Bound) bind(work, buffers, table, scratch, recipe);
     return recipe;
 }
@@ -471,12 +470,12 @@ void GpuDevice::bind(const Work& work, std::span<const Found> buffers, const Fou
     };
     const auto used = std::make_shared<Used>(Used{work.code, {}});
     recipe.used = used;
-    for (std::size_t i = 0; i < work.stages.size(); ++i) {
-        const Bindings& bindings = work.stages[i].bindings;
+    for (const Stage& stage : work.stages) {
+        const Bindings& bindings = stage.bindings;
         std::vector<VkDescriptorBufferInfo> bound{table.binding};
         for (const std::uint32_t b : bindings.buffers) bound.push_back(buffers[b].binding);
         if (bindings.has_arrays) bound.push_back(scratch.binding);
-        recipe.sets[i] = used->sets.emplace_back(sets_->bind(bound)).get();
+        recipe.sets.push_back(used->sets.emplace_back(sets_->bind(bound)).get());
     }
 }
 
@@ -489,7 +488,8 @@ void GpuDevice::record(const Work& work, const Recipe& recipe) {
         const std::uint64_t bound = work.bounds[i].instructions;
         const std::uint64_t each =
             bound == lir::kUnbounded ? kUnknownWork : std::min(bound, most_work_);
-        dispatch(stage, recipe.sets[i], push, recipe.most, each * stage.invocations);
+        const VkDescriptorSet set = recipe.sets.empty() ? VK_NULL_HANDLE : recipe.sets[i];
+        dispatch(stage, set, push, recipe.most, each * stage.invocations);
     }
 }
 

@@ -148,7 +148,7 @@ DeviceHeap::Place DeviceHeap::find(const std::byte* data) const {
     const std::lock_guard lock(mutex_);
     const auto& [begin, slab] = *std::prev(slabs_.upper_bound(data));
     const auto offset = std::uint64_t(data - begin);
-    return {slab.buffer, offset, is_addressed_ ? slab.address + offset : 0};
+    return {slab.buffer, offset, slab.address + offset};
 }
 
 }  // namespace quern::vulkan

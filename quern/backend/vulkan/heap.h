@@ -33,8 +33,6 @@ public:
     struct Place {
         VkBuffer buffer = VK_NULL_HANDLE;
         std::uint64_t offset = 0;
-
-        /// 0 where kernels know of none.
         std::uint64_t address = 0;
     };
     Place find(const std::byte* data) const;
