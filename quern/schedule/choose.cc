@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "quern/schedule/functions.h"
 #include "quern/schedule/loops.h"
@@ -23,6 +24,7 @@ constexpr double kSeconds = 4;    // every second element: two vectors and a shu
 constexpr double kFunction = 12;  // exp, tanh, ...
 constexpr double kFold = 24;      // 16 lanes to one
 constexpr double kLoop = 2;       // a branch and a counter
+constexpr double kShared = 0.5;   // what a work-group copies for all of its lanes
 
 // Copies of an outer loop, of which each has an address of its own. The loops of a point are short
 // (attention's tiles run a quarter slower with eight).
@@ -42,6 +44,9 @@ constexpr int kInTurn = 4, kShortInTurn = 6, kShortCode = 40;
 // the copies of a row and of its lanes.
 constexpr std::uint16_t kStage = 16;
 constexpr double kRowCopies = 4;
+
+// Fewer iterations share too little.
+constexpr double kFewRows = 4;
 
 class Chooser {
 public:
@@ -124,12 +129,37 @@ private:
         }
     }
 
+    /// The sum of each iteration of a loop in lanes for which a work-group may copy operands, or
+    /// none.
+    const Stmt* sum_to_stage(const Stmt& lanes) {
+        if (target_.rows == 1 || tiling_.numerics == Numerics::Reproducible) return nullptr;
+        const auto is_loop = [](const Stmt& s) { return s.kind == StmtKind::For; };
+        const auto sum = std::ranges::find_if(lanes.body, is_loop);
+        const bool has_sum = sum != lanes.body.end() && !sum->reduces.empty() &&
+                             trips(*sum) >= kStage && !holds_condition(sum->body) &&
+                             std::ranges::none_of(sum->body, is_loop);
+        return has_sum ? &*sum : nullptr;
+    }
+
+    /// In such a sum: other lanes of a row or of a column read it too.
+    bool is_shared(ExprId load, ir::SymbolId lane) {
+        if (!is_staged_) return false;
+        if (!ir::depends_on(k_, load, lane)) return true;
+        const auto may_be_rows = [&](const Stmt* outer) {
+            return outer->parallel && trips(*outer) >= kFewRows &&
+                   !ir::depends_on(k_, load, outer->symbol);
+        };
+        return std::ranges::any_of(around_, may_be_rows);
+    }
+
     double cost(ExprId id, ir::SymbolId lane) {
         if (!exists(id)) return 0;
         double sum = 0;
         for (const ExprId node : ir::reachable(k_, id)) {
             const ir::Expr e = k_[node];
-            if (e.kind == ExprKind::Load) {
+            if (e.kind == ExprKind::Load && is_shared(node, lane)) {
+                sum += kShared;
+            } else if (e.kind == ExprKind::Load) {
                 std::vector<ExprId> indices;
                 for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
                 sum += access(e.a, indices, lane);
@@ -148,7 +178,9 @@ private:
         double sum = 0;
         for (const Stmt& s : block) {
             if (s.kind == StmtKind::For) {
+                const bool was_staged = std::exchange(is_staged_, &s == staged_);
                 sum += trips(s) * (cost(s.body, lane) + kLoop);
+                is_staged_ = was_staged;
                 continue;
             }
             sum += cost(s.value, lane) + cost(s.index, lane) + 0.5;
@@ -169,10 +201,13 @@ private:
             }
             std::vector<ir::SymbolId> inner;
             const double count = trips(s);
+            around_.push_back(&s);
             const double serial = count * (best(s.body, inner) + kLoop);
+            around_.pop_back();
             double vector = std::numeric_limits<double>::infinity();
             if (lanes_ > 1 && why_not_lanes(k_, s).empty()) {
                 const double passes = std::ceil(count / lanes_);
+                staged_ = s.parallel ? sum_to_stage(s) : nullptr;
                 vector = passes * (cost(s.body, s.symbol) + kLoop) +
                          (s.reduces.empty() ? 0 : kFold * double(s.reduces.size()));
             }
@@ -228,7 +263,7 @@ private:
             const Stmt* most = nullptr;
             int loads = 0;
             for (const Stmt* outer : nest) {
-                if (outer == &s || trips(*outer) < 4) continue;
+                if (outer == &s || trips(*outer) < kFewRows) continue;
                 const int shared = loads_without(s.body, outer->symbol, s.symbol);
                 if (shared >= loads) {
                     loads = shared;
@@ -255,11 +290,8 @@ private:
     /// Rows of lanes over the loop that shares most, if what the sums of a point read can be the
     /// work-group's. Copies of both loops, so that an element of its arrays serves several sums.
     bool in_rows(const Stmt& most, const Stmt& lanes) {
-        const auto is_loop = [](const Stmt& s) { return s.kind == StmtKind::For; };
-        const auto sum = std::ranges::find_if(lanes.body, is_loop);
-        if (sum == lanes.body.end() || trips(*sum) < kStage || holds_condition(sum->body)) {
-            return false;
-        }
+        const Stmt* const sum = sum_to_stage(lanes);
+        if (!sum) return false;
         int rows = 1;
         while (rows < target_.rows && rows < trips(most)) rows *= 2;
         const std::size_t before = tiling_.splits.size();
@@ -384,6 +416,12 @@ private:
     int registers_;
     Tiling& tiling_;
     ir::RangeOf ranges_;
+
+    /// The loops around the one that may become lanes, the sum inside of it that may be staged, and
+    /// whether costs are those of that sum.
+    std::vector<const Stmt*> around_;
+    const Stmt* staged_ = nullptr;
+    bool is_staged_ = false;
 };
 
 void collect(const std::vector<Stmt>& block, std::vector<const Stmt*>& loops) {

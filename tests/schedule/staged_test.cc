@@ -49,6 +49,11 @@ Case product(std::int64_t m, std::int64_t k, std::int64_t n, DType dtype = DType
     return Case(example_text("09"), {integers({m, k}, 1, dtype), integers({k, n}, 2, dtype)});
 }
 
+/// The second operand by rows, as layers have their weights.
+constexpr const char* kByRows =
+    "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+    "  for k in 0..depth: s += a[i, k] * b[j, k]\n  out[i, j] = s\n}";
+
 TEST(Staged, IsWhatWorkGroupsDoWithProducts) {
     const Case c = product(128, 128, 128);
     ir::Kernel prepared = prepare(c.kernel(), c.facts(), Numerics::Strict);
@@ -60,6 +65,11 @@ TEST(Staged, IsWhatWorkGroupsDoWithProducts) {
         "  for k in 0..8: s += a[i, k] * b[k, j]\n  out[i, j] = s\n}",
         {integers({128, 8}, 1), integers({8, 128}, 2)});
     EXPECT_FALSE(is_staged(chosen(few))) << "too few iterations to copy for";
+    // Neighbours in memory are iterations of the sum, but only a tile is read more than once.
+    const Case weights(kByRows, {integers({128, 64}, 1), integers({128, 64}, 2)});
+    EXPECT_TRUE(is_staged(chosen(weights)));
+    const Case one_row(kByRows, {integers({1, 64}, 1), integers({128, 64}, 2)});
+    EXPECT_FALSE(is_staged(chosen(one_row))) << "a vector and a matrix";
     const Case sums(example_text("07"), {integers({64, 64}, 1)});
     EXPECT_FALSE(is_staged(chosen(sums))) << "nothing is read twice";
     const Case convolution(
@@ -162,6 +172,7 @@ TEST(Staged, KeepWhatStandsAroundAProduct) {
         {integers({37, 40}, 1), integers({40, 35}, 2), c});
     EXPECT_TRUE(is_staged(chosen(biased)));
     expect_right(biased);
+    expect_right(Case(kByRows, {integers({37, 40}, 1), integers({35, 40}, 2)}));
 }
 
 /// Lanes read for others, also for those that a condition leaves out.
