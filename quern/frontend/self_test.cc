@@ -41,6 +41,11 @@ constexpr const char* kRowSums =
     "compute(x) {\n    @kernel custom\n    for b in 0..rows:\n        var sum = 0\n"
     "        for i in 0..n:\n            sum += x[b, i]\n        out[b] = sum\n}";
 
+constexpr const char* kProduct =
+    "compute(a, b) {\n    @kernel custom\n    for i in 0..m, j in 0..n:\n        var sum = 0.0\n"
+    "        for k in 0..depth:\n            sum += a[i, k] * b[k, j]\n"
+    "        out[i, j] = f32(sum)\n}";
+
 Tensor on_host(Shape shape, DType dtype) {
     return Tensor(std::move(shape), dtype, Device("interpreter"));
 }
@@ -87,6 +92,14 @@ Tensor some_rows(DType dtype) {
         rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
     }
     return rows.to(dtype);
+}
+
+/// Whose sums are more than float16 has, with what is no number among them.
+std::vector<Tensor> some_matrices() {
+    Tensor a = some_elements({70, 40}, DType::Float32, 4);
+    a.data<float>()[3 * 40 + 5] = std::numeric_limits<float>::infinity();
+    a.data<float>()[60 * 40 + 39] = std::numeric_limits<float>::quiet_NaN();
+    return {a.to(DType::Float16), some_elements({40, 130}, DType::Float16, 5)};
 }
 
 Probe of_elements(DType dtype) {
@@ -215,6 +228,31 @@ std::string driver_of(const Device& device) {
     return driver ? driver->devices().at(*vulkan_number(device.id())).driver : why;
 }
 
+std::string key_of(const Probe& probe, const Device& device) {
+    return fmt::format("vulkan probe\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cpu::code_version(),
+                       driver_of(device), probe.what, probe.text, to_string(probe.numerics),
+                       int(probe.points), probe.tolerance);
+}
+
+/// What is known of a probe from now on, with a warning if that is a fault.
+std::string noted(const Probe& probe, const Device& device, const std::string& key,
+                  const std::string& fault) {
+    {
+        const Lock lock(known().mutex);
+        const auto [known_fault, is_new] = known().faults.emplace(key, fault);
+        if (!is_new) return known_fault->second;
+    }
+    if (!fault.empty()) {
+        Diagnostic diagnostic;
+        diagnostic.severity = Severity::Warning;
+        diagnostic.message =
+            fmt::format("[{}] {}: its driver fails the test of {}: {}; {}", device.id(),
+                        driver_of(device), probe.what, fault, probe.otherwise);
+        warn(diagnostic);
+    }
+    return fault;
+}
+
 }  // namespace
 
 std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_lanes) {
@@ -249,6 +287,16 @@ Probe probe_of_subgroups() {
             .otherwise = "lanes use memory instead"};
 }
 
+Probe probe_of_matrices() {
+    return {.what = "products of matrices by subgroups",
+            .text = kProduct,
+            .operands = [] { return some_matrices(); },
+            .points = vulkan::PointsAre::Groups,
+            .otherwise = "each lane multiplies for itself instead",
+            // Sums of 40 products of at most 4, in float32 but in any order.
+            .tolerance = 1e-5};
+}
+
 bool is_probing() noexcept { return probes; }
 
 std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run) {
@@ -269,10 +317,7 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
 
 std::string fault_of(const Probe& probe, const Device& device) {
     if (is_probing()) return {};
-    const std::string driver = driver_of(device);
-    const std::string key = fmt::format(
-        "vulkan probe\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cpu::code_version(), driver, probe.what,
-        probe.text, to_string(probe.numerics), int(probe.points), probe.tolerance);
+    const std::string key = key_of(probe, device);
     Known& all = known();
     {
         const Lock lock(all.mutex);
@@ -289,19 +334,12 @@ std::string fault_of(const Probe& probe, const Device& device) {
         });
         if (cache && fault.empty()) cache->write(key, {});
     }
-    {
-        const Lock lock(all.mutex);
-        const auto [known_fault, is_new] = all.faults.emplace(key, fault);
-        if (!is_new) return known_fault->second;
-    }
-    if (!fault.empty()) {
-        Diagnostic diagnostic;
-        diagnostic.severity = Severity::Warning;
-        diagnostic.message = fmt::format("[{}] {}: its driver fails the test of {}: {}; {}",
-                                         device.id(), driver, probe.what, fault, probe.otherwise);
-        warn(diagnostic);
-    }
-    return fault;
+    return noted(probe, device, key, fault);
+}
+
+std::string fault_of(const Probe& probe, const Device& device, const std::string& error) {
+    if (error.empty() || is_probing()) return fault_of(probe, device);
+    return noted(probe, device, key_of(probe, device), error);
 }
 
 }  // namespace quern::frontend

@@ -38,6 +38,9 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool 
 /// Where lanes of a work-group tell each other values without memory.
 Probe probe_of_subgroups();
 
+/// Where they multiply matrices together.
+Probe probe_of_matrices();
+
 /// What a driver gets wrong of a probe, in words; empty if it is right. `run` gives its result.
 std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run);
 
@@ -48,5 +51,8 @@ bool is_probing() noexcept;
 /// right is in the cache of compiled kernels too, for its version. Empty within a probe. Throws
 /// DeviceError.
 std::string fault_of(const Probe& probe, const Device& device);
+
+/// The same where a kernel that needs it did not compile, which is a fault: what the driver said.
+std::string fault_of(const Probe& probe, const Device& device, const std::string& error);
 
 }  // namespace quern::frontend

@@ -91,8 +91,6 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& de
     auto code = std::make_shared<const vulkan::Compiled>(driver().compile(
         *vulkan_number(device.id()), kernel, facts, numerics, points, kept ? &*kept : nullptr));
     if (code->is_host_full) raise_out_of_memory(device.id());
-    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
-    if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
     return code;
 }
 
@@ -114,12 +112,19 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         if (auto code = found()) return code;
     }
     auto code = compiled(device, kernel, facts, numerics, points);
-    const bool has_subgroups = std::ranges::any_of(
-        code->groups, [](const vulkan::Groups& groups) { return groups.subgroup > 1; });
+    const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
+    const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
+    // Drivers have said that they had matrices, and not compiled them.
+    if (has_matrices && !fault_of(probe_of_matrices(), device, code->error).empty()) {
+        code = compiled(device, kernel, facts, numerics, vulkan::PointsAre::GroupsByLanes);
+    }
+    const bool has_subgroups = has([](const vulkan::Groups& g) { return g.subgroup > 1; });
     if (has_subgroups && !fault_of(probe_of_subgroups(), device).empty()) {
         code = compiled(device, kernel, facts, numerics, vulkan::PointsAre::GroupsByMemory);
     }
-    const bool has_lanes = std::ranges::any_of(code->groups, &vulkan::Groups::are_lanes);
+    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
+    if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
+    const bool has_lanes = has(&vulkan::Groups::are_lanes);
     for (const Probe& probe : probes_for(kernel, numerics, has_lanes)) {
         if (fault_of(probe, device).empty()) continue;
         raise(Refusal(probe.what + ", whose test its driver fails", device.id()));

@@ -218,6 +218,33 @@ void Builder::alloc(BufferId buffer, ValueId elements) {
     append({.op = Op::Alloc, .type = {}, .buffer = buffer, .a = elements});
 }
 
+ValueId Builder::matrix_fill(ValueId a, std::uint16_t lanes) {
+    return append({.op = Op::MatrixFill, .type = {type(a).dtype, lanes, Part::Sum}, .a = a});
+}
+
+ValueId Builder::matrix_load(Part part, BufferId buffer, ValueId offset, std::uint64_t row,
+                             bool is_turned) {
+    return append({.op = Op::MatrixLoad,
+                   .is_turned = is_turned,
+                   .type = {function_.buffers[buffer].dtype, type(offset).lanes, part},
+                   .buffer = buffer,
+                   .a = offset,
+                   .bits = row});
+}
+
+void Builder::matrix_store(BufferId buffer, ValueId offset, ValueId value, std::uint64_t row) {
+    append({.op = Op::MatrixStore,
+            .type = type(value),
+            .buffer = buffer,
+            .a = offset,
+            .b = value,
+            .bits = row});
+}
+
+ValueId Builder::matrix_multiply(ValueId a, ValueId b, ValueId c) {
+    return append({.op = Op::MatrixMultiply, .type = type(c), .a = a, .b = b, .c = c});
+}
+
 ValueId Builder::reg(ValueId initial) {
     return append({.op = Op::Register, .type = type(initial), .a = initial});
 }

@@ -20,6 +20,9 @@ public:
     /// The number of the stores that follow, or 0: see Inst.
     void set_apart(std::uint32_t number) { apart_ = number; }
 
+    /// Of the matrices that follow.
+    void set_atom(const Atom& atom) { function_.atom = atom; }
+
     Function take() { return std::move(function_); }
     Type type(ValueId id) const { return function_[id].type; }
 
@@ -64,6 +67,13 @@ public:
     void scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask = kNone);
     void prefetch(BufferId buffer, ValueId offset);
     void alloc(BufferId buffer, ValueId elements);
+
+    /// Matrices in so many lanes, whose offsets say how many they are: see Inst.
+    ValueId matrix_fill(ValueId a, std::uint16_t lanes);
+    ValueId matrix_load(Part part, BufferId buffer, ValueId offset, std::uint64_t row,
+                        bool is_turned);
+    void matrix_store(BufferId buffer, ValueId offset, ValueId value, std::uint64_t row);
+    ValueId matrix_multiply(ValueId a, ValueId b, ValueId c);
 
     ValueId reg(ValueId initial);
     ValueId get(ValueId reg);

@@ -16,6 +16,8 @@ namespace {
 /// Arrays that Alloc makes begin at multiples of it, as launches count their bytes.
 constexpr std::size_t kAlignment = 64;
 
+bool is_store(Op op) { return op == Op::Store || op == Op::Scatter || op == Op::MatrixStore; }
+
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
 /// More than one lane, or point.
@@ -83,7 +85,7 @@ public:
         : f_(function), launch_(launch), scratch_(launch.local_bytes), lanes_(function.lanes) {
         std::vector<bool> is_written(f_.buffers.size(), false);
         for (const Inst& i : f_.insts) {
-            if (i.op == Op::Store || i.op == Op::Scatter) is_written[i.buffer] = true;
+            if (is_store(i.op)) is_written[i.buffer] = true;
         }
         shown_.resize(f_.buffers.size());
         for (std::size_t b = 0; b < f_.buffers.size(); ++b) {
@@ -115,6 +117,8 @@ private:
     void point(std::int64_t number) {
         point_ = number;
         barriers_ = 0;
+        matrices_.clear();
+        matrix_lane_ = lanes_.size();
         std::fill(scratch_.begin(), scratch_.end(), std::byte{0xFF});
         for (auto& array : shown_) std::fill(array.begin(), array.end(), std::byte{0xFF});
         for (Lane& lane : lanes_) {
@@ -152,8 +156,11 @@ private:
         }
         result_.has_failed |= first.state == Lane::State::Failed;
         if (first.state != Lane::State::Waits) return false;
-        if (f_[first.stop].op == Op::Barrier) {
+        const Op op = f_[first.stop].op;
+        if (op == Op::Barrier) {
             ++barriers_;
+        } else if (class_of(op) == OpClass::Matrix) {
+            if (!take_matrices(first.stop)) return false;
         } else if (!exchange(first.stop)) {
             return false;
         }
@@ -174,6 +181,68 @@ private:
         }
         for (std::size_t n = 0; n < lanes_.size(); ++n) set(lanes_[n], id, values[n]);
         return true;
+    }
+
+    /// Does a matrix instruction in each subgroup. Whether its lanes had the same operands.
+    bool take_matrices(ValueId id) {
+        for (std::size_t begin = 0; begin < lanes_.size(); begin += f_.subgroup) {
+            const Inst& i = f_[id];
+            const Lane& first = lanes_[begin];
+            for (std::size_t n = begin; n < begin + f_.subgroup; ++n) {
+                for (const ValueId operand : {i.a, i.b, i.c}) {
+                    if (!exists(operand) || get(lanes_[n], operand) == get(first, operand))
+                        continue;
+                    mistake(id, fmt::format("lanes {} and {} have other operands", begin, n));
+                    return false;
+                }
+            }
+            // Nobody knows which lane touches which element.
+            lane_ = ++matrix_lane_;
+            matrices_.push_back(matrix(i, id, first));
+            if (!result_.mistake.empty()) return false;
+            for (std::size_t n = begin; n < begin + f_.subgroup; ++n) {
+                set(lanes_[n], id, matrices_.size() - 1);
+            }
+        }
+        return true;
+    }
+
+    /// The elements of a result, row by row.
+    std::vector<std::uint64_t> matrix(const Inst& i, ValueId id, const Lane& lane) {
+        const Atom& atom = f_.atom;
+        const std::size_t rows = i.type.part == Part::Right ? atom.depth : atom.rows;
+        const std::size_t columns = i.type.part == Part::Left ? atom.depth : atom.columns;
+        if (i.op == Op::MatrixFill) return std::vector(rows * columns, get(lane, i.a));
+        if (i.op == Op::MatrixMultiply) {
+            return product(matrices_[get(lane, i.a)], matrices_[get(lane, i.b)],
+                           matrices_[get(lane, i.c)]);
+        }
+        const auto offset = std::int64_t(cast_of(get(lane, i.a), f_[i.a].type.dtype, DType::Int64));
+        std::vector<std::uint64_t> elements(rows * columns);
+        if (is_store(i.op)) elements = matrices_[get(lane, i.b)];
+        for (std::size_t n = 0; n < elements.size() && result_.mistake.empty(); ++n) {
+            const std::size_t row = n / columns, column = n % columns;
+            const std::size_t at = i.is_turned ? column * i.bits + row : row * i.bits + column;
+            access(lane, i, id, offset + std::int64_t(at), elements[n]);
+        }
+        return elements;
+    }
+
+    /// sum + left * right
+    std::vector<std::uint64_t> product(const std::vector<std::uint64_t>& left,
+                                       const std::vector<std::uint64_t>& right,
+                                       std::vector<std::uint64_t> sum) const {
+        const Atom& atom = f_.atom;
+        const auto wide = [&](std::uint64_t bits) { return cast_of(bits, atom.operand, atom.sum); };
+        for (std::size_t n = 0; n < sum.size(); ++n) {
+            const std::size_t row = n / atom.columns, column = n % atom.columns;
+            for (std::size_t k = 0; k < atom.depth; ++k) {
+                const std::uint64_t a = wide(left[row * atom.depth + k]);
+                const std::uint64_t b = wide(right[k * atom.columns + column]);
+                sum[n] = binary_of(Op::Add, atom.sum, sum[n], binary_of(Op::Mul, atom.sum, a, b));
+            }
+        }
+        return sum;
     }
 
     /// Whether a lane waits where the first does, in the same iterations.
@@ -262,6 +331,10 @@ private:
                 return set(lane, id, a());
             case OpClass::Memory:
                 return memory(lane, i, id);
+            case OpClass::Matrix:
+                lane.state = Lane::State::Waits;
+                lane.stop = id;
+                return;
             case OpClass::Register:
                 if (i.op == Op::Set) return set(lane, i.a, b());
                 return set(lane, id, a());
@@ -329,11 +402,20 @@ private:
             lane.used += std::min(whole, room);
             return;
         }
-        const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
-        if (exists(i.c) && get(lane, i.c) == 0) {
-            if (!is_store) set(lane, id, 0);
-            return;
-        }
+        const bool is_writing = is_store(i.op);
+        std::uint64_t bits = is_writing ? get(lane, i.b) : 0;
+        if (!exists(i.c) || get(lane, i.c) != 0) access(lane, i, id, offset, bits);
+        if (!is_writing) set(lane, id, bits);
+    }
+
+    /// Reads or writes an element.
+    void access(const Lane& lane, const Inst& i, ValueId id, std::int64_t offset,
+                std::uint64_t& bits) {
+        const Buffer& buffer = f_.buffers[i.buffer];
+        const auto bytes = std::int64_t(size_of(buffer.dtype));
+        std::int64_t at = 0;
+        const bool is_far = __builtin_mul_overflow(offset, bytes, &at);
+        const bool is_writing = is_store(i.op);
         const bool is_made = buffer.space != Space::Global && buffer.elements == 0;
         Region& region = is_made ? arrays_ : regions_[i.buffer];
         const Lane::Array& array = lane.arrays[i.buffer];
@@ -344,19 +426,18 @@ private:
                                            point_, offset));
         }
         if (is_made) at += array.begin;
-        touch(region, at, bytes, is_store, id);
+        touch(region, at, bytes, is_writing, id);
         std::byte* const place = region.memory.data + at;
-        if (is_store) {
-            const std::uint64_t bits = get(lane, i.b);
+        if (is_writing) {
             std::memcpy(place, &bits, std::size_t(bytes));
-        } else {
-            std::uint64_t bits = 0;
-            std::memcpy(&bits, place, std::size_t(bytes));
-            set(lane, id, buffer.dtype == DType::Bool ? std::uint64_t{bits != 0} : bits);
+            return;
         }
+        bits = 0;
+        std::memcpy(&bits, place, std::size_t(bytes));
+        if (buffer.dtype == DType::Bool) bits = bits != 0;
     }
 
-    void touch(Region& region, std::int64_t at, std::int64_t bytes, bool is_store, ValueId id) {
+    void touch(Region& region, std::int64_t at, std::int64_t bytes, bool is_writing, ValueId id) {
         if (region.cells.empty()) return;
         const auto point = std::uint32_t(point_), lane = std::uint32_t(lane_);
         // Whether another may have been there at the same time.
@@ -367,14 +448,14 @@ private:
         };
         for (std::int64_t n = 0; n < bytes; ++n) {
             Cell& cell = region.cells[std::size_t(at - region.memory.begin + n)];
-            const bool is_written = meets(cell.write), is_read = is_store && meets(cell.read);
+            const bool is_written = meets(cell.write), is_read = is_writing && meets(cell.read);
             if (is_written || is_read) {
                 const Touch& other = is_written ? cell.write : cell.read;
                 return mistake(id, fmt::format("lane {} of point {} {} what {} {}", lane_, point_,
-                                               is_store ? "writes" : "reads", who(other),
+                                               is_writing ? "writes" : "reads", who(other),
                                                is_written ? "wrote" : "read"));
             }
-            if (is_store) {
+            if (is_writing) {
                 cell.write = {point, barriers_, lane};
             } else {
                 note(cell.read, {point, barriers_, lane}, region.is_of_point);
@@ -419,6 +500,12 @@ private:
     std::int64_t point_ = 0;
     std::uint32_t barriers_ = 0;
     std::size_t lane_ = 0;
+
+    /// What matrices in lanes are, by the number that the lanes have.
+    std::vector<std::vector<std::uint64_t>> matrices_;
+
+    /// A lane of its own for each access to one.
+    std::size_t matrix_lane_ = 0;
 };
 
 }  // namespace

@@ -7,8 +7,8 @@
 namespace quern::lir {
 namespace {
 
-bool is_load(Op op) { return op == Op::Load || op == Op::Gather; }
-bool is_store(Op op) { return op == Op::Store || op == Op::Scatter; }
+bool is_load(Op op) { return op == Op::Load || op == Op::Gather || op == Op::MatrixLoad; }
+bool is_store(Op op) { return op == Op::Store || op == Op::Scatter || op == Op::MatrixStore; }
 
 }  // namespace
 
@@ -122,6 +122,7 @@ Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
     constexpr int kDepth = 8;
     if (is_array && is_row && i.type.lanes > 1 && is_multiple(i.a, kDepth)) return kOwn;
     if (is_load(i.op)) return kAny;
+    if (i.op == Op::MatrixStore) return kMatrices;
     if (i.bits != 0) return kApart + Who(i.bits);
     return i.type.lanes == 1 ? kFirst : Who(id);
 }

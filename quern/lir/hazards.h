@@ -56,11 +56,12 @@ private:
     using Uses = State::Uses;
 
     /// Who touches an element: the lane whose place in a row of lanes it has, any lane, the first,
-    /// the lanes of one instruction, each in its iterations, or any in an earlier iteration; from
-    /// kApart on, the one store of its number that does.
+    /// the lanes of one instruction, each in its iterations, or any in an earlier iteration; those
+    /// that store matrices, each of which has its place; from kApart on, the one store of its
+    /// number that does.
     using Who = std::uint32_t;
     static constexpr Who kOwn = ~Who{0}, kAny = kOwn - 1, kFirst = kAny - 1, kEarlier = kFirst - 1,
-                         kApart = Who{1} << 31;
+                         kMatrices = kEarlier - 1, kApart = Who{1} << 31;
 
     /// An offset in a loop: the same in each iteration; the loop's variable and what is the same;
     /// that of each lane, a multiple of the variable and the lane's number and what is the same;

@@ -14,6 +14,8 @@ namespace {
 
 constexpr DType kIndex = DType::Int32;
 
+bool touches_matrix(Op op) { return op == Op::MatrixLoad || op == Op::MatrixStore; }
+
 class Pass {
 public:
     Pass(const Function& from, std::uint32_t lanes, std::uint32_t subgroup)
@@ -25,6 +27,7 @@ public:
         to_.name = from.name;
         to_.lanes = lanes;
         to_.subgroup = subgroup_;
+        to_.atom = from.atom;
         to_.parameters = from.parameters;
         to_.buffers = from.buffers;
         for (Buffer& buffer : to_.buffers) {
@@ -54,8 +57,13 @@ private:
     }
 
     /// Gives arrays memory of the group, which those by which lanes show each other values need
-    /// first. Narrow elements may take 32 bits.
+    /// first, then those of matrices. Narrow elements may take 32 bits, but not where a device has
+    /// matrices of them.
     void keep_arrays() {
+        std::vector<bool> has_matrices(from_.buffers.size(), false);
+        for (const Inst& i : from_.insts) {
+            if (touches_matrix(i.op)) has_matrices[i.buffer] = true;
+        }
         const auto bytes = [](std::uint64_t elements, DType dtype) {
             return elements * std::max<std::size_t>(size_of(dtype), 4);
         };
@@ -67,14 +75,18 @@ private:
         std::uint64_t used = 0;
         for (const DType dtype : shown) used += bytes(2 * lanes_, dtype);
         const std::vector<std::uint64_t> elements = elements_of_arrays();
-        for (BufferId b = 0; b < elements.size(); ++b) {
-            const DType dtype = from_.buffers[b].dtype;
-            const std::uint64_t size = bytes(elements[b], dtype);
-            // Memory of a group has no bools.
-            if (size == 0 || dtype == DType::Bool || used + size > kGroupBytes) continue;
-            used += size;
-            to_.buffers[b].elements = std::uint32_t(elements[b]);
-            hazards_.keep(b);
+        for (const bool is_of_matrices : {true, false}) {
+            for (BufferId b = 0; b < elements.size(); ++b) {
+                if (has_matrices[b] != is_of_matrices) continue;
+                const DType dtype = from_.buffers[b].dtype;
+                const std::uint64_t size =
+                    is_of_matrices ? elements[b] * size_of(dtype) : bytes(elements[b], dtype);
+                // Memory of a group has no bools.
+                if (size == 0 || dtype == DType::Bool || used + size > kGroupBytes) continue;
+                used += size;
+                to_.buffers[b].elements = std::uint32_t(elements[b]);
+                hazards_.keep(b);
+            }
         }
     }
 
@@ -125,6 +137,9 @@ private:
             result = lanes(i);
         } else if (class_of(i.op) == OpClass::Memory) {
             result = memory(i, id);
+        } else if (class_of(i.op) == OpClass::Matrix) {
+            if (hazards_.before_access(id)) barrier();
+            result = append(of_lane(i));
         } else if (i.op == Op::For) {
             loop(i, id);
         } else if (i.op == Op::If) {
@@ -373,6 +388,12 @@ Function for_lanes(const Function& function, std::uint32_t subgroup) {
     QUERN_CHECK(std::has_single_bit(subgroup), "a power of two lanes run together");
     const std::uint32_t lanes = lanes_of(function);
     return lanes > 1 ? Pass(function, lanes, subgroup).run() : function;
+}
+
+bool has_room_for_matrices(const Function& function) {
+    return std::ranges::all_of(function.insts, [&](const Inst& i) {
+        return !touches_matrix(i.op) || function.buffers[i.buffer].elements > 0;
+    });
 }
 
 }  // namespace quern::lir

@@ -22,4 +22,8 @@ inline constexpr std::uint32_t kGroupBytes = 16384;
 /// none. A function without vectors is as it was.
 Function for_lanes(const Function& function, std::uint32_t subgroup = 1);
 
+/// Whether every matrix of such a function is in memory that its lanes share: other arrays may have
+/// left no room.
+bool has_room_for_matrices(const Function& function);
+
 }  // namespace quern::lir

@@ -40,6 +40,7 @@ enum class OpClass : std::uint8_t {
                // FromLane: what a is in lane b (int32) of this lane's subgroup; 32 bits. All lanes
                // come to it together, and see nothing else of each other
     Memory,    // see Inst
+    Matrix,    // see Inst
     Register,  // Register: begins as a. Get: the present value of a. Set: a becomes b
     Control,   // see Inst
 };
@@ -52,9 +53,28 @@ enum class Op : std::uint8_t {
 OpClass class_of(Op op);
 std::string_view to_string(Op op);
 
+/// A matrix product that a device's subgroups take at once, sum + left * right, of rows x depth and
+/// depth x columns elements. Its lanes hold each matrix together; which has what only the device
+/// knows.
+struct Atom {
+    std::uint16_t rows = 0;
+    std::uint16_t columns = 0;
+    std::uint16_t depth = 0;
+
+    /// Of left and right, and of the sum, in which products are exact.
+    DType operand = DType::Float16;
+    DType sum = DType::Float32;
+
+    bool operator==(const Atom&) const = default;
+};
+
+/// What a value is in a product by an atom; none: it is a number in each lane.
+enum class Part : std::uint8_t { None, Left, Right, Sum };
+
 struct Type {
     DType dtype = DType::Int64;
     std::uint16_t lanes = 1;
+    Part part = Part::None;
 
     bool operator==(const Type&) const = default;
 };
@@ -67,6 +87,13 @@ struct Type {
 ///   Prefetch a: offset of an element that will be loaded; may lie outside of the buffer.
 ///   Alloc    a: number of elements. `buffer` begins here, with any content, for one pass over the
 ///            block.
+/// Matrix: matrices of the function's atom, each of a subgroup, whose lanes come to it together
+/// with the same operands. In memory `bits` elements are between the first ones of two rows.
+///   MatrixFill      a in every element.
+///   MatrixLoad      a: offset of the first element, as Memory has it. is_turned: columns lie there
+///                   as else rows do.
+///   MatrixStore     a: offset, b: value. Those between two barriers write no element twice.
+///   MatrixMultiply  c + a * b; the order of the sums is the device's.
 /// Control:
 ///   For      from a below b by `bits` (at least 1); the value is the variable, an int64 or int32.
 ///            `body`
@@ -81,6 +108,9 @@ struct Inst {
     /// Of a Store of lanes: past the caches. Its address is a multiple of the vector's bytes, or of
     /// 64 if those are more.
     bool is_streamed = false;
+
+    /// Of a MatrixLoad.
+    bool is_turned = false;
 
     /// Of floats: may be fused, taken in another order, divided by as a product with 1 / b.
     bool is_relaxed = false;
@@ -143,6 +173,9 @@ struct Function {
     /// How many of them, from a multiple of it on, a device runs together, so that they know each
     /// other's values; a power of two. 1: none do.
     std::uint32_t subgroup = 1;
+
+    /// Of its matrices.
+    Atom atom;
     std::vector<Parameter> parameters;
     std::vector<Buffer> buffers;
     std::vector<Inst> insts;

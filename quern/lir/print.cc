@@ -18,8 +18,10 @@ constexpr OpInfo kOps[] = {
 };
 
 std::string to_string(Type type) {
+    constexpr std::string_view parts[] = {"", " left", " right", " sum"};
     std::string text(quern::to_string(type.dtype));
-    return type.lanes == 1 ? text : text + fmt::format("x{}", type.lanes);
+    if (type.lanes > 1) text += fmt::format("x{}", type.lanes);
+    return text.append(parts[static_cast<int>(type.part)]);
 }
 
 std::string_view to_string(Space space) {
@@ -40,6 +42,10 @@ public:
     std::string text() {
         out_ = fmt::format("function {}", f_.name);
         if (f_.lanes > 1) out_ += fmt::format(" of {} lanes", f_.lanes);
+        if (f_.atom.rows > 0) {
+            out_ += fmt::format(", matrices of {} x {} x {}", f_.atom.rows, f_.atom.columns,
+                                f_.atom.depth);
+        }
         out_ += " {\n";
         for (std::size_t i = 0; i < f_.buffers.size(); ++i) {
             const Buffer& b = f_.buffers[i];
@@ -62,9 +68,13 @@ private:
         out_ += fmt::format("{}%{} = {}", indent, std::uint32_t(id), to_string(inst.op));
         if (inst.is_relaxed) out_ += " relaxed";
         if (inst.is_streamed) out_ += " streamed";
+        if (inst.is_turned) out_ += " turned";
         if (inst.op == Op::Fold) out_ += fmt::format(" {}", to_string(inst.fold));
         out_ += ' ' + to_string(inst.type);
-        if (class_of(inst.op) == OpClass::Memory) out_ += fmt::format(" @{}", inst.buffer);
+        const bool is_matrix = inst.op == Op::MatrixLoad || inst.op == Op::MatrixStore;
+        if (is_matrix || class_of(inst.op) == OpClass::Memory) {
+            out_ += fmt::format(" @{}", inst.buffer);
+        }
         for (const ValueId operand : {inst.a, inst.b, inst.c}) {
             if (exists(operand)) out_ += fmt::format(" %{}", std::uint32_t(operand));
         }
@@ -76,6 +86,7 @@ private:
         }
         const bool is_store = inst.op == Op::Store || inst.op == Op::Scatter;
         if (is_store && inst.bits != 0) out_ += fmt::format(" apart {}", inst.bits);
+        if (is_matrix) out_ += fmt::format(" rows {}", inst.bits);
         if (inst.op == Op::For) out_ += fmt::format(" step {}", inst.bits);
         if (inst.body != kNoBlock) {
             out_ += " {\n";

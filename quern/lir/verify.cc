@@ -68,9 +68,18 @@ private:
         const bool needs_b = kind == OpClass::Binary || kind == OpClass::Compare ||
                              kind == OpClass::Ternary || kind == OpClass::Select ||
                              i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
-                             i.op == Op::Scatter || i.op == Op::Shuffle || i.op == Op::FromLane;
+                             i.op == Op::Scatter || i.op == Op::Shuffle || i.op == Op::FromLane ||
+                             i.op == Op::MatrixStore || i.op == Op::MatrixMultiply;
         const bool has_b = uses(id, i.b, needs_b);
-        const bool has_c = uses(id, i.c, kind == OpClass::Ternary || kind == OpClass::Select);
+        const bool needs_c =
+            kind == OpClass::Ternary || kind == OpClass::Select || i.op == Op::MatrixMultiply;
+        const bool has_c = uses(id, i.c, needs_c);
+        if (kind != OpClass::Matrix && kind != OpClass::Register) {
+            for (const ValueId operand : {i.a, i.b, i.c}) {
+                const bool is_one = !exists(operand) || type(operand).part == Part::None;
+                check(id, is_one, "numbers, not matrices");
+            }
+        }
         if (f_.lanes > 1) check(id, i.type.lanes == 1, "a value of one lane");
         if (kind == OpClass::Leaf || (has_a && has_b >= needs_b)) {
             types(id, i, kind, has_c);
@@ -118,6 +127,9 @@ private:
                 break;
             case OpClass::Memory:
                 memory(id, i, has_c);
+                break;
+            case OpClass::Matrix:
+                matrix(id, i);
                 break;
             case OpClass::Register:
                 if (i.op != Op::Register) {
@@ -181,6 +193,38 @@ private:
         if (has_mask) {
             check(id, type(i.c) == Type{DType::Bool, i.type.lanes}, "a bool for each lane");
         }
+    }
+
+    void matrix(ValueId id, const Inst& i) {
+        const bool is_product = i.op == Op::MatrixMultiply, is_load = i.op == Op::MatrixLoad;
+        const auto is = [&](Type type, Part part) {
+            const DType dtype = part == Part::Sum ? f_.atom.sum : f_.atom.operand;
+            return type == Type{dtype, i.type.lanes, part};
+        };
+        check(id, f_.atom.rows > 0 && f_.atom.columns > 0 && f_.atom.depth > 0, "an atom");
+        check(id, f_.lanes == 1 || (f_.subgroup > 1 && f_.lanes % f_.subgroup == 0),
+              "subgroups of a work-group");
+        check(id,
+              is_load ? is(i.type, Part::Left) || is(i.type, Part::Right) : is(i.type, Part::Sum),
+              "a matrix of the atom");
+        if (i.op == Op::MatrixFill) check(id, type(i.a) == Type{f_.atom.sum, 1}, "one number");
+        if (is_product) {
+            check(id,
+                  is(type(i.a), Part::Left) && is(type(i.b), Part::Right) && type(i.c) == i.type,
+                  "matrices of the atom, left, right and a sum");
+        }
+        if (!is_load && i.op != Op::MatrixStore) return;
+        if (i.buffer >= f_.buffers.size()) return fail(id, "a buffer that exists");
+        const Buffer& buffer = f_.buffers[i.buffer];
+        check(id, buffer.dtype == i.type.dtype, "the dtype of the buffer");
+        // Its elements lie as the language has them.
+        check(id, f_.lanes == 1 || buffer.elements > 0, "an array of the work-group");
+        check(id, is_index(type(i.a)) && type(i.a).lanes == i.type.lanes,
+              "offsets of int64 or int32");
+        check(id, i.bits > 0, "elements from row to row");
+        if (i.op != Op::MatrixStore) return;
+        check(id, type(i.b) == i.type, "a value of the type stored");
+        check(id, buffer.is_written, "a buffer that is written");
     }
 
     void control(ValueId id, const Inst& i) {

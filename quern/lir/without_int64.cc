@@ -41,6 +41,7 @@ public:
             b_.buffer(buffer.name, is_wide(buffer.dtype) ? DType::UInt32 : buffer.dtype,
                       buffer.space, buffer.is_written);
         }
+        b_.set_atom(from_.atom);
         for (const Parameter& p : from_.parameters) b_.parameter(p, DType::Int32);
         check_parameters();
         block(0);
@@ -443,6 +444,7 @@ private:
         b_.set_relaxed(i.is_relaxed);
         const OpClass kind = class_of(i.op);
         if (kind == OpClass::Memory) return memory(i);
+        if (kind == OpClass::Matrix) return matrix(i);
         if (kind == OpClass::Control) return control(i, id);
         const bool is_int = is_wide(i.type.dtype);
         const bool takes_int = exists(i.a) && is_wide(dtype(i.a));
@@ -587,6 +589,14 @@ private:
         return {low, is_store ? kNone : high, 0, 0};
     }
 
+    Value matrix(const Inst& i) {
+        Inst copied = i;
+        copied.a = is_wide(dtype(i.a)) ? low_of(value(i.a)) : single(i.a);
+        copied.b = single(i.b);
+        copied.c = single(i.c);
+        return {b_.copy(copied)};
+    }
+
     /// A bound of a loop, below 2^30 in size.
     Value bound(const Value& v) {
         if (!v.is_pair() && -kExtent <= v.least && v.most <= kExtent) return v;
@@ -646,7 +656,8 @@ private:
     static bool has_effect(const Inst& i) {
         const OpClass kind = class_of(i.op);
         return kind == OpClass::Control || i.op == Op::Store || i.op == Op::Scatter ||
-               i.op == Op::Prefetch || i.op == Op::Alloc || i.op == Op::Set;
+               i.op == Op::Prefetch || i.op == Op::Alloc || i.op == Op::Set ||
+               i.op == Op::MatrixStore;
     }
 
     void use(ValueId first) {

@@ -38,9 +38,14 @@ std::string to_string(const Groups& groups) {
     }
     const std::string together =
         groups.subgroup > 1 ? fmt::format(" in subgroups of {}", groups.subgroup) : std::string();
-    return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}", groups.invocations,
+    const lir::Atom& atom = groups.atom;
+    const std::string products =
+        atom.rows > 0 ? fmt::format("; products of {} x {} x {} ({}, {})", atom.rows, atom.columns,
+                                    atom.depth, to_string(atom.operand), to_string(atom.sum))
+                      : std::string();
+    return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}{}", groups.invocations,
                        together, groups.shared_bytes, groups.barriers,
-                       groups.barriers == 1 ? "" : "s");
+                       groups.barriers == 1 ? "" : "s", products);
 }
 
 void raise_no_room(std::size_t device, std::size_t bytes) {

@@ -10,6 +10,7 @@
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
+#include "quern/lir/lir.h"
 #include "quern/numerics.h"
 #include "quern/runtime/image.h"
 
@@ -44,12 +45,13 @@ struct DeviceDescription {
 
 /// What does a point of a grid: what suits the device, which is an invocation on processors and a
 /// work-group on others; an invocation; a work-group, whose invocations are the lanes of the loops
-/// inside; the same, where lanes know nothing of each other but by memory; an invocation, by code
-/// for a device that has integers of 32 bits only.
+/// inside; the same, where each lane multiplies for itself; the same, where lanes know nothing of
+/// each other but by memory; an invocation, by code for a device that has integers of 32 bits only.
 enum class PointsAre : std::uint8_t {
     Chosen,
     Invocations,
     Groups,
+    GroupsByLanes,
     GroupsByMemory,
     InvocationsOf32,
 };
@@ -74,11 +76,15 @@ struct Groups {
     std::uint32_t shared_bytes = 0;
     std::uint32_t barriers = 0;
 
+    /// The matrices that its subgroups multiply; of no rows if they multiply none.
+    lir::Atom atom = {};
+
     bool operator==(const Groups&) const = default;
 };
 
 /// "64 invocations, a point each", "64 invocations, 16 lanes of each of 4 points", "16 lanes in
-/// subgroups of 8, one point; 128 bytes shared, 2 barriers".
+/// subgroups of 8, one point; 128 bytes shared, 2 barriers", with "; products of 16 x 16 x 16
+/// (float16, float32)" behind it.
 std::string to_string(const Groups& groups);
 
 struct Compiled {

@@ -301,9 +301,24 @@ private:
             tiling_.splits.resize(before);
             return false;
         }
+        in_matrices(*sum);
         unrolled(most.symbol, int(std::min(kRowCopies, trips(most) / rows)));
         unrolled(lanes.symbol, int(std::min(kRowCopies, trips(lanes) / lanes_)));
         return true;
+    }
+
+    /// By the first atom that has its dtypes.
+    void in_matrices(const Stmt& sum) {
+        const bool is_free = std::ranges::none_of(
+            tiling_.splits, [](const Split& split) { return split.level == Level::Matrix; });
+        for (const lir::Atom& atom : target_.atoms) {
+            if (!is_free && atom != tiling_.atom) continue;
+            tiling_.atom = atom;
+            tiling_.splits.push_back({sum.symbol, Level::Matrix, atom.depth});
+            if (legal(k_, target_, tiling_).empty()) return;
+            tiling_.splits.pop_back();
+        }
+        if (is_free) tiling_.atom = {};
     }
 
     /// What matters for how many copies of a block take turns.
@@ -455,6 +470,10 @@ std::string to_string(const ir::Kernel& kernel, const Tiling& tiling) {
             if (split.level == Level::Rows) how += fmt::format("rows {}", split.factor);
             if (split.level == Level::Unroll) how += fmt::format("unroll {}", split.factor);
             if (split.level == Level::Stage) how += fmt::format("stage {}", split.factor);
+            if (split.level == Level::Matrix) {
+                const lir::Atom& atom = tiling.atom;
+                how += fmt::format("matrices {} x {} x {}", atom.rows, atom.columns, atom.depth);
+            }
         }
         if (!text.empty()) text += "; ";
         text += kernel.symbols[loop->symbol].name + ": " + (how.empty() ? "serial" : how);

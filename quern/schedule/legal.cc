@@ -6,7 +6,9 @@
 #include <span>
 
 #include "quern/ir/doubles.h"
+#include "quern/lir/lanes.h"
 #include "quern/schedule/loops.h"
+#include "quern/schedule/matrices.h"
 #include "quern/schedule/plan.h"
 
 namespace quern::schedule {
@@ -70,6 +72,7 @@ private:
     struct Around {
         bool in_lanes = false;
         bool in_rows = false;
+        ir::SymbolId rows = ir::kNone, lanes = ir::kNone;
         int copies = 1;
     };
 
@@ -86,6 +89,8 @@ private:
                     if (!why.empty()) return name(s.symbol) + ": " + why;
                     inside.in_lanes |= split.level == Level::Vector;
                     inside.in_rows |= split.level == Level::Rows;
+                    if (split.level == Level::Rows) inside.rows = s.symbol;
+                    if (split.level == Level::Vector) inside.lanes = s.symbol;
                     if (split.level == Level::Unroll) inside.copies *= split.factor;
                 }
             }
@@ -115,6 +120,8 @@ private:
                 return why_not_unrolled(s, split, around);
             case Level::Stage:
                 return why_not_staged(s, split, around);
+            case Level::Matrix:
+                return why_not_matrices(s, split, around);
         }
         return "no such level";
     }
@@ -155,6 +162,36 @@ private:
         return {};
     }
 
+    std::string why_not_matrices(const Stmt& s, const Split& split, const Around& around) {
+        const lir::Atom& atom = tiling_.atom;
+        if (std::ranges::find(target_.atoms, atom) == target_.atoms.end()) {
+            return "the processor has no such matrices";
+        }
+        const std::int64_t depth = tiling_.factor(s.symbol, Level::Stage);
+        if (depth == 1) return "what it reads is not staged";
+        if (split.factor != atom.depth || depth % atom.depth != 0) {
+            return fmt::format("matrices of {} iterations, of {} that are staged", atom.depth,
+                               depth);
+        }
+        if (!sum_of_products(k_, s, atom)) return "it is no sum of products of its dtypes";
+        const auto extent = [&](ir::SymbolId loop, Level level) {
+            return std::int64_t(tiling_.factor(loop, level)) * tiling_.factor(loop, Level::Unroll);
+        };
+        const std::int64_t rows = extent(around.rows, Level::Rows);
+        const std::int64_t columns = extent(around.lanes, Level::Vector);
+        const std::int64_t lanes =
+            std::int64_t(tiling_.factor(around.rows, Level::Rows)) * target_.lanes;
+        if (lanes % target_.subgroup != 0) return "fewer lanes than a subgroup";
+        // Beside arrays by which lanes show each other values.
+        matrix_bytes_ += (rows + columns) * depth * std::int64_t(size_of(atom.operand)) +
+                         rows * columns * std::int64_t(size_of(atom.sum));
+        constexpr std::int64_t most = lir::kGroupBytes / 4 * 3;
+        if (matrix_bytes_ > most) {
+            return fmt::format("{} bytes of a work-group, {} at most", matrix_bytes_, most);
+        }
+        return {};
+    }
+
     static bool has_loop(const std::vector<Stmt>& block) {
         return std::ranges::any_of(block, [](const Stmt& s) {
             return s.kind == StmtKind::For || has_loop(s.body) || has_loop(s.otherwise);
@@ -182,6 +219,9 @@ private:
     /// The loops of each grid, outermost first.
     std::vector<std::vector<ir::SymbolId>> grids_;
     std::set<ir::SymbolId> seen_;
+
+    /// Of all loops split into matrices.
+    std::int64_t matrix_bytes_ = 0;
 };
 
 }  // namespace

@@ -183,6 +183,7 @@ void Lowerer::staged_loop(const Stmt& s, const Axis& axis) {
         staged_.emplace(load, *tile);
     }
     const ValueId count = trips(s, axis);
+    const std::optional<Matrices> m = matrices(s);
     const ValueId first = b_.begin_for(b_.integer(0), count, std::uint64_t(depth));
     Pass some{axis, first};
     ValueId end = b_.integer(depth);
@@ -191,12 +192,17 @@ void Lowerer::staged_loop(const Stmt& s, const Axis& axis) {
         end = b_.binary(Op::Min, end, some.left);
     }
     for (const auto& [load, tile] : staged_) fill(load, tile, some);
-    const ValueId number = b_.begin_for(b_.integer(0), end, 1);
-    const ValueId before = std::exchange(staged_number_, number);
-    pass({axis, b_.add(first, number)}, [&] { block(s.body); });
-    staged_number_ = before;
+    if (m) {
+        multiply(*m);
+    } else {
+        const ValueId number = b_.begin_for(b_.integer(0), end, 1);
+        const ValueId before = std::exchange(staged_number_, number);
+        pass({axis, b_.add(first, number)}, [&] { block(s.body); });
+        staged_number_ = before;
+        b_.end_for();
+    }
     b_.end_for();
-    b_.end_for();
+    if (m) add_up(*m);
     staged_.clear();
 }
 

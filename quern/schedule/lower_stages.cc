@@ -52,6 +52,7 @@ void Lowerer::open(const std::string& name) {
     names_.clear();
     rest_ = lir::kNone;
     stage_arrays_.clear();
+    matrix_arrays_.clear();
     memo_.clear();
     memo_.emplace_back();
     for (std::size_t i = 0; i < k_.buffers.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "quern/ir/index.h"
 #include "quern/lir/builder.h"
 #include "quern/schedule/functions.h"
+#include "quern/schedule/matrices.h"
 #include "quern/schedule/passes.h"
 #include "quern/schedule/plan.h"
 
@@ -45,7 +46,8 @@ public:
           facts_(facts),
           lanes_(target.lanes),
           fuses_(target.has_fma && plan.tiling.numerics != Numerics::Reproducible),
-          has_scale_(target.has_scale) {}
+          has_scale_(target.has_scale),
+          subgroup_(target.subgroup) {}
 
     void run();
 
@@ -85,6 +87,20 @@ private:
 
         /// How many iterations are left; none if lanes and copies all have one.
         ValueId left = lir::kNone;
+    };
+
+    /// The sums of a pass as matrices of subgroups, row by row of those that one has.
+    struct Matrices {
+        ir::SymbolId sum = ir::kNone;
+        ExprId left{}, right{};
+        Share share;
+
+        /// Rows and columns of the pass, and those before the subgroup's own, in each lane.
+        std::int64_t rows = 0, columns = 0;
+        ValueId row = lir::kNone, column = lir::kNone;
+
+        /// Registers.
+        std::vector<ValueId> sums;
     };
 
     /// A read that lanes of other rows, or other lanes of rows, make too. The group's array holds
@@ -179,6 +195,9 @@ private:
     void fill(ExprId load, const Staged& tile, const Pass& along);
     ValueId read_apart(ExprId load, const std::map<ir::SymbolId, ValueId>& at, ValueId mask);
     Bundle load_staged(const Staged& tile);
+    std::optional<Matrices> matrices(const ir::Stmt& s);
+    void multiply(const Matrices& m);
+    void add_up(const Matrices& m);
     void prefetch(ir::BufferId buffer, const Ahead& ahead, const Bundle& offset);
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
@@ -222,6 +241,7 @@ private:
     /// A product and a sum may be one operation, where the language leaves it open.
     bool fuses_;
     bool has_scale_;
+    int subgroup_;
     bool reads_output_ = false;
 
     std::map<ExprId, Ahead> prefetched_;
@@ -255,6 +275,9 @@ private:
 
     /// Of the function.
     std::map<ExprId, lir::BufferId> stage_arrays_;
+
+    /// The sums of each var, of the function.
+    std::map<ir::SymbolId, lir::BufferId> matrix_arrays_;
 
     /// The number of an iteration in those that are staged together.
     ValueId staged_number_ = lir::kNone;

@@ -74,6 +74,10 @@ struct Target {
 
     /// Integers of 64 bits; without, functions are of 32 bits and pairs of them.
     bool has_int64 = true;
+
+    /// What `subgroup` lanes of a row multiply at once, the best first; 1 if none do.
+    std::vector<lir::Atom> atoms = {};
+    std::uint32_t subgroup = 1;
 };
 
 /// Why a device does not run a kernel, or empty.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quern/ir/cir.h"
+#include "quern/lir/lir.h"
 #include "quern/numerics.h"
 
 // A schedule is a value: for each loop of a kernel, what does its iterations. It never changes what
@@ -19,6 +20,7 @@ enum class Level : std::uint8_t {
              // inside
     Unroll,  // `factor` copies of the body, one after the other
     Stage,   // what `factor` iterations read goes to arrays of the work-group first
+    Matrix,  // of those, `factor` are a product of matrices by subgroups; of a loop with a Stage
 };
 
 /// Loops without a split run one iteration after the other.
@@ -34,6 +36,9 @@ struct Split {
 struct Tiling {
     Numerics numerics = Numerics::Strict;
     std::vector<Split> splits;
+
+    /// Of loops split into matrices.
+    lir::Atom atom;
 
     bool operator==(const Tiling&) const = default;
     /// None if the loop is not split on the level.

@@ -20,9 +20,10 @@ namespace {
 using cpu_test::Case;
 
 std::vector<std::vector<std::uint32_t>> modules(const Case& c, std::uint32_t subgroup = 1,
-                                                BuffersAre buffers = BuffersAre::Addressed) {
+                                                BuffersAre buffers = BuffersAre::Addressed,
+                                                const schedule::Target& target = kGroups) {
     std::vector<std::vector<std::uint32_t>> all;
-    const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kGroups);
+    const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, target);
     for (const schedule::Stage& stage : plan.stages) {
         all.push_back(emit(lir::for_lanes(stage.function, subgroup), {}, {}, buffers));
     }
@@ -125,6 +126,31 @@ TEST(Spirv, BoundBuffersAskForNothingOfAddressesAndAreWhatTheStageUses) {
         const All all = decorated(module, kBinding);
         const std::set<std::uint32_t> each_once(all.begin(), all.end());
         EXPECT_EQ(*each_once.rbegin() + 1, each_once.size()) << "one behind the other";
+    }
+}
+
+TEST(Spirv, AsksForMatricesWhereSubgroupsMultiplyThem) {
+    constexpr std::uint32_t kFloat16 = 9, kMatrices = 6022, kExtension = 10, kMultiply = 4459;
+    const Case c(example_text("09"), {uniform({64, 64}, 1, -2, 2, DType::Float16),
+                                      uniform({64, 64}, 2, -2, 2, DType::Float16)});
+    schedule::Target target = kGroups;
+    target.subgroup = 8;
+    const auto without = modules(c, 8, BuffersAre::Addressed, target)[0];
+    target.atoms = {{8, 8, 8}};
+    const auto with = modules(c, 8, BuffersAre::Addressed, target)[0];
+    EXPECT_EQ(with, modules(c, 8, BuffersAre::Addressed, target)[0]);
+    const auto has = [](const std::vector<std::uint32_t>& module, std::uint32_t instruction) {
+        constexpr std::uint32_t kHeader = 5;
+        for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
+            if ((module[at] & 0xffff) == instruction) return true;
+        }
+        return false;
+    };
+    for (const auto& [module, is_asked] : {std::pair(with, true), std::pair(without, false)}) {
+        EXPECT_EQ(capabilities(module).count(kMatrices), is_asked);
+        EXPECT_EQ(capabilities(module).count(kFloat16), is_asked);
+        EXPECT_EQ(has(module, kExtension), is_asked);
+        EXPECT_EQ(has(module, kMultiply), is_asked);
     }
 }
 

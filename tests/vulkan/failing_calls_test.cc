@@ -72,6 +72,23 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
     say_groups(c, vulkan::PointsAre::Groups);
 }
 
+/// Products that subgroups may multiply as matrices.
+TEST(FailingCallsProbe, DISABLED_RunsMatrices) {
+    using vulkan::PointsAre;
+    const auto matrix = [](std::uint64_t seed) {
+        return uniform({70, 70}, seed, -4, 4).to(DType::Int32).to(DType::Float16);
+    };
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        for (int n = 0; n < 2; ++n) {
+            const cpu_test::Case c(example_text("09"), {matrix(1 + n), matrix(3)});
+            const auto got = c.on_vulkan(vulkan.device, Numerics::Strict, PointsAre::Groups);
+            const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+            std::printf("%s: %s\n", vulkan.is_swiftshader ? "SwiftShader" : "other",
+                        is_right ? "right" : "wrong");
+        }
+    }
+}
+
 /// Elements that are parts of words, of which the last is not whole; and those behind others.
 TEST(FailingCallsProbe, DISABLED_RunsParts) {
     for (const DType dtype : {DType::Int8, DType::UInt16}) {
@@ -306,6 +323,24 @@ TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     const Probed as_they_are = probe("", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(as_they_are.says("vulkan:0: right\nvulkan:0: right\n")) << as_they_are.said;
     EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
+}
+
+/// SwiftShader, which has no float16, is not asked for matrices.
+TEST_F(FailingCalls, MatricesThatADriverDoesNotCompileAreNotUsed) {
+    const Probed none = probe("no matrices", QUERN_MOCK_LOADER, "RunsMatrices");
+    EXPECT_TRUE(none.ended_well) << none.said;
+    EXPECT_FALSE(none.says("wrong")) << none.said;
+    if (none.says("SwiftShader: right")) {
+        EXPECT_FALSE(none.has_happened) << none.said;
+        return;
+    }
+    EXPECT_TRUE(none.has_happened);
+    EXPECT_TRUE(none.says("other: right\nother: right\n")) << none.said;
+    const std::string warning = "fails the test of products of matrices by subgroups: ";
+    const std::size_t first = none.said.find(warning + "vkCreateShaderModule");
+    ASSERT_NE(first, std::string::npos) << none.said;
+    EXPECT_TRUE(none.says("; each lane multiplies for itself instead")) << none.said;
+    EXPECT_EQ(none.said.find(warning, first + 1), std::string::npos) << "a warning for each";
 }
 
 TEST_F(FailingCalls, NoneAndGroupsOfIndependentPointsAreWholeSubgroups) {

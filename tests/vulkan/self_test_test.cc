@@ -49,7 +49,10 @@ TEST(SelfTest, HasProbesOfEveryDTypeAndOfLanes) {
 TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
     for (const DType dtype : kAll) {
         for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-            for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, true)) {
+            std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, true);
+            probes.push_back(probe_of_subgroups());
+            probes.push_back(probe_of_matrices());
+            for (const Probe& probe : probes) {
                 SCOPED_TRACE(probe.what);
                 EXPECT_EQ(fault_of(probe, right), "");
                 const std::int64_t count = right(probe).element_count();
@@ -91,14 +94,24 @@ TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
     }
 }
 
+/// As one does that has no other matrices.
+TEST(SelfTest, FindsSumsOfFloat16WhereTheyAreFloat32) {
+    const std::string fault = fault_of(probe_of_matrices(), [](Probe each) {
+        const std::string sum = "f32(sum)";
+        each.text.replace(each.text.find(sum), sum.size(), "f32(f16(sum))");
+        return right(each);
+    });
+    EXPECT_NE(fault, "");
+}
+
 TEST(SelfTest, PassesOnTheDriversHere) {
-    for (const auto& [device, is_swiftshader] : cpu_test::vulkan_devices()) {
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
         for (const DType dtype : kAll) {
-            if (dtype == DType::Float64 && is_swiftshader) continue;
+            if (dtype == DType::Float64 && vulkan.is_swiftshader) continue;
             for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
                 for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, true)) {
-                    SCOPED_TRACE(device.id() + ", " + probe.what);
-                    EXPECT_EQ(fault_of(probe, device), "");
+                    SCOPED_TRACE(vulkan.device.id() + ", " + probe.what);
+                    EXPECT_EQ(fault_of(probe, vulkan.device), "");
                 }
             }
         }

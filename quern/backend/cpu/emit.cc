@@ -6,6 +6,7 @@
 #include "quern/backend/cpu/convert.h"
 #include "quern/backend/cpu/intrinsics.h"
 #include "quern/backend/cpu/types.h"
+#include "quern/support/check.h"
 
 namespace quern::cpu {
 namespace {
@@ -198,6 +199,9 @@ private:
                 return lanes(i);
             case OpClass::Memory:
                 return memory(i);
+            case OpClass::Matrix:
+                QUERN_CHECK(false, "no matrices: the target has no atoms");
+                return nullptr;
             case OpClass::Register:
                 return reg(i);
             case OpClass::Control:

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "quern/backend/vulkan/device.h"
+#include "quern/backend/vulkan/newer_spirv.h"
 #include "quern/backend/vulkan/targets.h"
 
 namespace quern::vulkan {
@@ -34,6 +35,10 @@ const Feature kFeatures[] = {
      [](Abilities& a) -> VkBool32& { return a.core.shaderFloat64; }, false},
     {"storageBuffer8BitAccess", spv::Capability::StorageBuffer8BitAccess,
      [](Abilities& a) -> VkBool32& { return a.v12.storageBuffer8BitAccess; }, false},
+    {"shaderFloat16", spv::Capability::Float16,
+     [](Abilities& a) -> VkBool32& { return a.v12.shaderFloat16; }, false},
+    {"cooperativeMatrix", spirv::kCooperativeMatrixCapability,
+     [](Abilities& a) -> VkBool32& { return a.matrices.cooperativeMatrix; }, false},
     {"storageBuffer16BitAccess", spv::Capability::StorageBuffer16BitAccess,
      [](Abilities& a) -> VkBool32& { return a.v11.storageBuffer16BitAccess; }, false},
 };
@@ -59,6 +64,19 @@ bool is_of_mesa(VkDriverId driver) {
             return false;
     }
 }
+
+bool has_extension(VkPhysicalDevice device, std::string_view name) {
+    std::uint32_t count = 0;
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
+    std::vector<VkExtensionProperties> extensions(count);
+    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
+    extensions.resize(count);
+    return std::ranges::any_of(extensions,
+                               [&](const auto& each) { return each.extensionName == name; });
+}
+
+/// Rows, columns or depth of a matrix: a tile has no more.
+constexpr std::uint32_t kMostOfMatrix = 128;
 
 }  // namespace
 
@@ -104,6 +122,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
     find_subgroups(device, driver.driverID);
+    find_atoms(device);
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
     controls.compares_wrongly = is_of_mesa(driver.driverID);
@@ -140,14 +159,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
 /// The size that Vulkan says is that of every pipeline only where a driver has no other: Intel's
 /// choose one for each, and say the largest. They can be told, or have no subgroups.
 void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
-    std::uint32_t count = 0;
-    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
-    std::vector<VkExtensionProperties> extensions(count);
-    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
-    extensions.resize(count);
-    const bool has_sizes = std::ranges::any_of(extensions, [](const VkExtensionProperties& e) {
-        return std::string_view(e.extensionName) == VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
-    });
+    const bool has_sizes = has_extension(device, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT feature{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT};
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes{
@@ -173,12 +185,13 @@ void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
                               driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
     if (feature.subgroupSizeControl && (sizes.requiredSubgroupSizeStages & compute)) {
         sets_subgroup = true;
+        has_full_subgroups = feature.computeFullSubgroups;
         subgroup =
             std::clamp(std::uint32_t(kGroups.lanes), sizes.minSubgroupSize, sizes.maxSubgroupSize);
         // Rows of lanes in subgroups of that size may be too many.
         const std::uint32_t most = kGroups.lanes * kGroups.rows;
         if (sizes.maxComputeWorkgroupSubgroups * subgroup < most) {
-            sets_subgroup = false;
+            sets_subgroup = has_full_subgroups = false;
             subgroup = 1;
         }
     } else if (has_sizes && sizes.minSubgroupSize == sizes.maxSubgroupSize) {
@@ -187,6 +200,46 @@ void Abilities::find_subgroups(VkPhysicalDevice device, VkDriverId driver) {
         subgroup = subgroups.subgroupSize;
     }
     if (!std::has_single_bit(subgroup)) subgroup = 1;
+}
+
+/// Those of float16 with sums of float32. Elements of 16 bits must be integers too, since that is
+/// what they are elsewhere in a module, and Vulkan's memory model is what matrices are defined in.
+void Abilities::find_atoms(VkPhysicalDevice device) {
+    const bool has_rest = v12.shaderFloat16 && core.shaderInt16 && has_full_subgroups &&
+                          subgroup > 1 && buffers == BuffersAre::Addressed;
+    const VkInstance instance = volkGetLoadedInstance();
+    const auto rows_of = reinterpret_cast<GetCooperativeMatrixRows>(
+        vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+    if (!has_rest || !rows_of || !has_extension(device, kCooperativeMatrix)) return;
+    CooperativeMatrixFeatures feature;
+    VkPhysicalDeviceFeatures2 features{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                       .pNext = &feature};
+    CooperativeMatrixProperties stages;
+    VkPhysicalDeviceProperties2 about{.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                      .pNext = &stages};
+    vkGetPhysicalDeviceFeatures2(device, &features);
+    vkGetPhysicalDeviceProperties2(device, &about);
+    const bool is_compute = stages.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+    if (!feature.cooperativeMatrix || !is_compute) return;
+    std::uint32_t count = 0;
+    rows_of(device, &count, nullptr);
+    std::vector<CooperativeMatrixRow> rows(count);
+    rows_of(device, &count, rows.data());
+    rows.resize(count);
+    for (const CooperativeMatrixRow& row : rows) {
+        constexpr std::uint32_t float16 = 0, float32 = 1;
+        const bool is_of_subgroup = row.scope == std::uint32_t(spv::Scope::Subgroup);
+        const bool has_types = row.AType == float16 && row.BType == float16 &&
+                               row.CType == float32 && row.ResultType == float32;
+        const auto [least, most] = std::minmax({row.MSize, row.NSize, row.KSize});
+        const bool has_sizes = least > 0 && most <= kMostOfMatrix;
+        if (!is_of_subgroup || !has_types || !has_sizes || row.saturatingAccumulation) continue;
+        atoms.push_back({std::uint16_t(row.MSize), std::uint16_t(row.NSize),
+                         std::uint16_t(row.KSize), DType::Float16, DType::Float32});
+    }
+    if (!atoms.empty()) matrices.cooperativeMatrix = VK_TRUE;
+    const auto elements = [](const lir::Atom& a) { return a.rows * a.columns * a.depth; };
+    std::ranges::stable_sort(atoms, std::ranges::greater(), elements);
 }
 
 std::uint32_t Abilities::most_bindings() const {

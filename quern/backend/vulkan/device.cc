@@ -191,15 +191,23 @@ void GpuDevice::open(VkPhysicalDevice physical) {
                                         .pQueuePriorities = &priority};
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT sizes{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT,
-        .subgroupSizeControl = VK_TRUE};
-    const char* const extension = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
-    if (abilities_.sets_subgroup) v12.pNext = &sizes;
+        .subgroupSizeControl = VK_TRUE,
+        .computeFullSubgroups = abilities_.has_full_subgroups};
+    CooperativeMatrixFeatures matrices = abilities_.matrices;
+    std::vector<const char*> extensions;
+    const auto add = [&](bool has, const char* extension, auto& feature) {
+        if (!has) return;
+        extensions.push_back(extension);
+        feature.pNext = std::exchange(v12.pNext, &feature);
+    };
+    add(abilities_.sets_subgroup, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, sizes);
+    add(!abilities_.atoms.empty(), kCooperativeMatrix, matrices);
     const VkDeviceCreateInfo about{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                    .pNext = &v11,
                                    .queueCreateInfoCount = 1,
                                    .pQueueCreateInfos = &queue,
-                                   .enabledExtensionCount = abilities_.sets_subgroup,
-                                   .ppEnabledExtensionNames = &extension,
+                                   .enabledExtensionCount = std::uint32_t(extensions.size()),
+                                   .ppEnabledExtensionNames = extensions.data(),
                                    .pEnabledFeatures = &abilities_.core};
     check(vkCreateDevice(physical, &about, nullptr, &device_), "vkCreateDevice");
     volkLoadDeviceTable(&vk_, device_);

@@ -13,6 +13,7 @@
 #include "quern/backend/vulkan/descriptors.h"
 #include "quern/backend/vulkan/emit.h"
 #include "quern/backend/vulkan/heap.h"
+#include "quern/backend/vulkan/newer_vulkan.h"
 #include "quern/backend/vulkan/queue.h"
 #include "quern/lir/iterations.h"
 #include "quern/runtime/vulkan_plugin.h"
@@ -46,6 +47,12 @@ struct Abilities {
     std::uint32_t subgroup = 1;
     bool sets_subgroup = false;
 
+    /// Whether no invocation of a subgroup is missing where a pipeline asks for that.
+    bool has_full_subgroups = false;
+
+    /// What a subgroup multiplies at once, the largest first.
+    std::vector<lir::Atom> atoms;
+
     /// Invocations of a work-group that does several points: a whole subgroup at least.
     std::uint32_t group = kGroup;
 
@@ -53,6 +60,7 @@ struct Abilities {
     VkPhysicalDeviceFeatures core{};
     VkPhysicalDeviceVulkan11Features v11{};
     VkPhysicalDeviceVulkan12Features v12{};
+    CooperativeMatrixFeatures matrices;
 
     static constexpr std::uint32_t kNoQueue = ~std::uint32_t{0};
     std::uint32_t queue_family = kNoQueue;
@@ -66,6 +74,7 @@ struct Abilities {
 
 private:
     void find_subgroups(VkPhysicalDevice device, VkDriverId driver);
+    void find_atoms(VkPhysicalDevice device);
 };
 
 /// A device in use. Thread-safe.

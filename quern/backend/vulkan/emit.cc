@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "quern/backend/vulkan/code.h"
+#include "quern/backend/vulkan/matrices.h"
 #include "quern/backend/vulkan/memory.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
@@ -32,6 +33,7 @@ public:
           integers_(integers),
           code_(m_, integers),
           memory_(code_, integers, buffers),
+          matrices_(code_, f_.atom),
           bindings_(bindings_of(f_)),
           values_(f_.insts.size(), 0),
           buffers_(f_.buffers.size()),
@@ -220,6 +222,8 @@ private:
                 return value(i.a);
             case OpClass::Memory:
                 return memory(i);
+            case OpClass::Matrix:
+                return matrix(i);
             case OpClass::Register:
                 return reg(i);
             case OpClass::Control:
@@ -459,15 +463,35 @@ private:
         return 0;
     }
 
+    Id matrix(const Inst& i) {
+        switch (i.op) {
+            case lir::Op::MatrixFill:
+                return matrices_.fill(value(i.a));
+            case lir::Op::MatrixLoad:
+                return matrices_.load(i.type.part, element(i), std::uint32_t(i.bits), i.is_turned);
+            case lir::Op::MatrixStore:
+                matrices_.store(element(i), value(i.b), std::uint32_t(i.bits));
+                return 0;
+            default:
+                return matrices_.multiply(value(i.a), value(i.b), value(i.c));
+        }
+    }
+
+    /// Of a value in a register.
+    Id type_of(lir::Type type) {
+        const bool is_matrix = type.part != lir::Part::None;
+        return is_matrix ? matrices_.type(type.part) : code_.type(type.dtype);
+    }
+
     Id used() { return m_.op(Op::OpLoad, memory_.place_type(), {used_}); }
 
     Id reg(const Inst& i) {
-        if (i.op == lir::Op::Get) return m_.op(Op::OpLoad, code_.type(i.type.dtype), {value(i.a)});
+        if (i.op == lir::Op::Get) return m_.op(Op::OpLoad, type_of(i.type), {value(i.a)});
         if (i.op == lir::Op::Set) {
             m_.statement(Op::OpStore, {value(i.a), value(i.b)});
             return 0;
         }
-        const Id place = m_.variable(code_.type(i.type.dtype));
+        const Id place = m_.variable(type_of(i.type));
         m_.statement(Op::OpStore, {place, value(i.a)});
         return place;
     }
@@ -571,6 +595,7 @@ private:
     Module m_;
     Code code_;
     MemoryCode memory_;
+    MatrixCode matrices_;
     Bindings bindings_;
     std::vector<Id> values_;
 
@@ -598,7 +623,8 @@ private:
 bool is_alone(const lir::Function& function) {
     return std::ranges::any_of(function.insts,
                                [](const Inst& i) {
-                                   return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane;
+                                   return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane ||
+                                          lir::class_of(i.op) == OpClass::Matrix;
                                }) ||
            std::ranges::any_of(function.buffers,
                                [](const lir::Buffer& buffer) { return buffer.elements > 0; });
@@ -618,7 +644,10 @@ Groups groups_of(const lir::Function& function, std::uint32_t group) {
         .invocations = points * function.lanes, .are_lanes = function.lanes > 1, .points = points};
     const bool exchanges = std::ranges::any_of(
         function.insts, [](const Inst& i) { return i.op == lir::Op::FromLane; });
-    if (exchanges) groups.subgroup = function.subgroup;
+    const bool multiplies = std::ranges::any_of(
+        function.insts, [](const Inst& i) { return i.op == lir::Op::MatrixMultiply; });
+    if (exchanges || multiplies) groups.subgroup = function.subgroup;
+    if (multiplies) groups.atom = function.atom;
     for (const lir::Buffer& b : function.buffers) {
         groups.shared_bytes += b.elements * std::uint32_t(size_of(b.dtype));
     }

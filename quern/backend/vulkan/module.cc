@@ -1,6 +1,9 @@
 #include "quern/backend/vulkan/module.h"
 
 #include <cstring>
+#include <utility>
+
+#include "quern/backend/vulkan/newer_spirv.h"
 
 namespace quern::vulkan {
 namespace {
@@ -29,6 +32,15 @@ void Module::capability(spv::Capability capability) {
     bool& has = has_[capability];
     if (!has) append(capabilities_, spv::Op::OpCapability, {std::uint32_t(capability)});
     has = true;
+}
+
+void Module::extension(std::string_view name) {
+    Words key{std::uint32_t(spv::Op::OpExtension)};
+    const Words name_words = text(name);
+    key.insert(key.end(), name_words.begin(), name_words.end());
+    if (made_.emplace(std::move(key), 0).second) {
+        append(extensions_, spv::Op::OpExtension, name_words);
+    }
 }
 
 void Module::memory_model(spv::AddressingModel addressing, spv::MemoryModel memory) {
@@ -77,6 +89,10 @@ Id Module::constant(Id type, std::uint32_t bits, std::uint64_t value) {
     all.insert(all.end(), literals.begin(), literals.end());
     append(globals_, op, all);
     return id;
+}
+
+Id Module::matrix(Id element, const std::array<Id, 4>& how) {
+    return type(spirv::kTypeCooperativeMatrix, {element, how[0], how[1], how[2], how[3]});
 }
 
 Id Module::choice(std::uint32_t number, Id type, std::uint32_t otherwise) {
@@ -163,8 +179,8 @@ void Module::execution_mode(Id function, spv::ExecutionMode mode,
 
 std::vector<std::uint32_t> Module::words() const {
     Words all{kMagic, kVersion, 0, next_, 0};
-    for (const Words* section : {&capabilities_, &imports_, &model_, &entries_, &modes_,
-                                 &decorations_, &globals_, &head_, &variables_, &code_}) {
+    for (const Words* section : {&capabilities_, &extensions_, &imports_, &model_, &entries_,
+                                 &modes_, &decorations_, &globals_, &head_, &variables_, &code_}) {
         all.insert(all.end(), section->begin(), section->end());
     }
     return all;

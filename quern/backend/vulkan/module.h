@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -16,6 +17,7 @@ using Id = std::uint32_t;
 class Module {
 public:
     void capability(spv::Capability capability);
+    void extension(std::string_view name);
     void memory_model(spv::AddressingModel addressing, spv::MemoryModel memory);
     void decorate(Id target, spv::Decoration decoration,
                   std::initializer_list<std::uint32_t> literals = {});
@@ -37,6 +39,8 @@ public:
         return type(spv::Op::OpTypePointer, {std::uint32_t(storage), to});
     }
     Id structure(std::initializer_list<Id> members) { return type(spv::Op::OpTypeStruct, members); }
+    /// Of a scope, by so many rows and columns, for one use; all four are constants.
+    Id matrix(Id element, const std::array<Id, 4>& how);
     Id function_type(Id result) { return type(spv::Op::OpTypeFunction, {result}); }
 
     /// A number of `bits` bits (1 is a bool) from its own bits.
@@ -79,7 +83,7 @@ private:
     static void append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands);
     static void append(Words& section, spv::Op op, const Words& operands);
 
-    Words capabilities_, imports_, model_, entries_, modes_, decorations_, globals_;
+    Words capabilities_, extensions_, imports_, model_, entries_, modes_, decorations_, globals_;
     Words head_, variables_, code_;
     std::map<Words, Id> made_;
     std::map<spv::Capability, bool> has_;

@@ -25,8 +25,16 @@
 namespace quern::vulkan {
 namespace {
 
+#ifdef QUERN_VALIDATE_SPIRV
+/// Whether the library knows matrices of subgroups: Debian 12's does not.
+bool knows_matrices(const spvtools::SpirvTools& tools) {
+    std::vector<std::uint32_t> module;
+    return tools.Assemble("OpCapability CooperativeMatrixKHR", &module);
+}
+#endif
+
 /// What spirv-val says against a module, or empty.
-std::string invalid(const std::vector<std::uint32_t>& module) {
+std::string invalid(const std::vector<std::uint32_t>& module, bool has_matrices) {
 #ifdef QUERN_VALIDATE_SPIRV
     std::string message;
     spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
@@ -34,9 +42,12 @@ std::string invalid(const std::vector<std::uint32_t>& module) {
         [&](spv_message_level_t, const char*, const spv_position_t& where, const char* text) {
             message += "word " + std::to_string(where.index) + ": " + text;
         });
+    static const bool knows_all = knows_matrices(spvtools::SpirvTools(SPV_ENV_VULKAN_1_2));
+    if (has_matrices && !knows_all) return {};
     if (!tools.Validate(module)) return "spirv-val: " + message + "; please report";
 #else
     static_cast<void>(module);
+    static_cast<void>(has_matrices);
 #endif
     return {};
 }
@@ -70,6 +81,15 @@ public:
 private:
     GpuDevice& device_;
 };
+
+/// For the lanes of a work-group.
+std::vector<lir::Function> functions_of(const schedule::Plan& plan, std::uint32_t subgroup) {
+    std::vector<lir::Function> all;
+    for (const schedule::Stage& stage : plan.stages) {
+        all.push_back(lir::for_lanes(stage.function, subgroup));
+    }
+    return all;
+}
 
 void end_all();
 
@@ -115,9 +135,12 @@ public:
                 abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
             points = is_processor ? PointsAre::Invocations : PointsAre::Groups;
         }
-        const bool are_groups = points == PointsAre::Groups || points == PointsAre::GroupsByMemory;
+        const bool has_subgroups =
+            points == PointsAre::Groups || points == PointsAre::GroupsByLanes;
+        const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
         schedule::Target target = are_groups ? kGroups : kInvocations;
-        const std::uint32_t subgroup = points == PointsAre::Groups ? abilities.subgroup : 1;
+        target.subgroup = has_subgroups ? abilities.subgroup : 1;
+        if (points == PointsAre::Groups) target.atoms = abilities.atoms;
         const Integers integers = points == PointsAre::InvocationsOf32
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
@@ -127,13 +150,19 @@ public:
         try {
             result.refusal = schedule::legal(kernel, target);
             if (!result.refusal.empty()) return result;
-            const schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
+            schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
+            std::vector<lir::Function> functions = functions_of(plan, target.subgroup);
+            if (!std::ranges::all_of(functions, lir::has_room_for_matrices)) {
+                target.atoms.clear();
+                plan = schedule::plan(kernel, facts, numerics, target);
+                functions = functions_of(plan, target.subgroup);
+            }
             result.image = image_of(plan, {});
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
             pipelines->stages.reserve(plan.stages.size());
-            for (const schedule::Stage& stage : plan.stages) {
-                const lir::Function function = lir::for_lanes(stage.function, subgroup);
+            for (std::size_t i = 0; i < functions.size(); ++i) {
+                const lir::Function& function = functions[i];
                 const std::uint32_t bindings = bindings_of(function).count();
                 if (is_bound && bindings > abilities.most_bindings()) {
                     result.refusal = "a kernel of " + std::to_string(bindings) +
@@ -148,11 +177,11 @@ public:
                     result.refusal = "a kernel that needs " + lacks;
                     return result;
                 }
-                result.error = invalid(words);
-                if (!result.error.empty()) return result;
                 result.groups.push_back(groups_of(function, abilities.group));
+                result.error = invalid(words, result.groups.back().atom.rows > 0);
+                if (!result.error.empty()) return result;
                 pipelines->may_fail |= may_fail(function);
-                pipelines->functions.push_back(stage.function);
+                pipelines->functions.push_back(std::move(plan.stages[i].function));
                 const Groups& groups = result.groups.back();
                 pipelines->stages.push_back(gpu.stage(function, words, groups, kept));
             }

@@ -8,7 +8,7 @@ namespace quern::vulkan {
 // Devices need not round a product and a sum at once. An invocation has sums of 8 x 8 elements,
 // which share loads: drivers on processors load lane by lane. For groups drivers take long to
 // compile large bodies.
-inline constexpr schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 128};
-inline constexpr schedule::Target kGroups{.lanes = 16, .rows = 8, .has_fma = false, .registers = 8};
+inline const schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 128};
+inline const schedule::Target kGroups{.lanes = 16, .rows = 8, .has_fma = false, .registers = 8};
 
 }  // namespace quern::vulkan

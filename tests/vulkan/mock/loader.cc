@@ -7,6 +7,7 @@
 //   "say submissions"     each submission is said, as "mock: submission"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
+//   "no matrices"         products of matrices are said to be there, and not compiled
 //   "few subgroups"       a work-group is said to have at most 2 subgroups
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
@@ -163,6 +164,96 @@ VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, std::uint32_t* count
                                                                               list);
 }
 
+/// VK_KHR_cooperative_matrix, which is newer than the headers.
+constexpr const char* kMatrices = "VK_KHR_cooperative_matrix";
+constexpr auto kMatrixFeatures = VkStructureType(1000506000);
+constexpr auto kMatrixProperties = VkStructureType(1000506002);
+
+struct MatrixFeatures {
+    VkStructureType type;
+    void* next;
+    VkBool32 has, is_robust;
+};
+struct MatrixProperties {
+    VkStructureType type;
+    void* next;
+    VkShaderStageFlags stages;
+};
+struct MatrixRow {
+    VkStructureType type;
+    void* next;
+    std::uint32_t rows, columns, depth, left, right, sum, result;
+    VkBool32 saturates;
+    std::uint32_t scope;
+};
+
+/// Takes a structure out of a chain, which the driver and the validation layer do not know.
+VkBaseOutStructure* taken_out(void* chain, VkStructureType type) {
+    for (auto* last = static_cast<VkBaseOutStructure*>(chain); last->pNext; last = last->pNext) {
+        if (last->pNext->sType != type) continue;
+        VkBaseOutStructure* const found = last->pNext;
+        last->pNext = found->pNext;
+        return found;
+    }
+    return nullptr;
+}
+
+void put_back(void* chain, VkBaseOutStructure* structure) {
+    auto* const first = static_cast<VkBaseOutStructure*>(chain);
+    structure->pNext = first->pNext;
+    first->pNext = structure;
+}
+
+/// 8 x 8 x 8 of float16 in float32, of a subgroup.
+VKAPI_ATTR VkResult VKAPI_CALL matrix_rows(VkPhysicalDevice, std::uint32_t* count, void* rows) {
+    *count = 1;
+    auto* const row = static_cast<MatrixRow*>(rows);
+    if (row) *row = {row->type, row->next, 8, 8, 8, 0, 0, 1, 1, VK_FALSE, 3};
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL extensions(VkPhysicalDevice device, const char* layer,
+                                          std::uint32_t* count, VkExtensionProperties* all) {
+    const auto real_extensions =
+        real<PFN_vkEnumerateDeviceExtensionProperties>("vkEnumerateDeviceExtensionProperties");
+    std::uint32_t own = 0;
+    real_extensions(device, layer, &own, nullptr);
+    if (all) {
+        real_extensions(device, layer, &own, all);
+        std::strcpy(all[own].extensionName, kMatrices);
+    }
+    *count = own + 1;
+    return VK_SUCCESS;
+}
+
+/// Without the extension and its features.
+VKAPI_ATTR VkResult VKAPI_CALL create_without_matrices(VkPhysicalDevice device,
+                                                       const VkDeviceCreateInfo* about,
+                                                       const VkAllocationCallbacks* from,
+                                                       VkDevice* made) {
+    VkDeviceCreateInfo other = *about;
+    std::vector<const char*> names;
+    for (std::uint32_t i = 0; i < about->enabledExtensionCount; ++i) {
+        const char* const name = about->ppEnabledExtensionNames[i];
+        if (std::strcmp(name, kMatrices) != 0) names.push_back(name);
+    }
+    other.enabledExtensionCount = std::uint32_t(names.size());
+    other.ppEnabledExtensionNames = names.data();
+    taken_out(&other, kMatrixFeatures);
+    return real<PFN_vkCreateDevice>("vkCreateDevice")(device, &other, from, made);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_no_matrices(VkDevice device,
+                                                  const VkShaderModuleCreateInfo* about,
+                                                  const VkAllocationCallbacks* from,
+                                                  VkShaderModule* made) {
+    constexpr std::uint32_t kHeader = 5, kCapability = 2 << 16 | 17, kOfMatrices = 6022;
+    for (std::size_t at = kHeader; about->pCode[at] == kCapability; at += 2) {
+        if (about->pCode[at + 1] == kOfMatrices && say_here()) return VK_ERROR_UNKNOWN;
+    }
+    return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, about, from, made);
+}
+
 VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* got) {
     real<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(device, got);
     if (is("old") && say_here()) got->apiVersion = VK_API_VERSION_1_1;
@@ -172,7 +263,13 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
 }
 
 VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got) {
+    VkBaseOutStructure* const matrices =
+        is("no matrices") ? taken_out(got, kMatrixProperties) : nullptr;
     real<PFN_vkGetPhysicalDeviceProperties2>("vkGetPhysicalDeviceProperties2")(device, got);
+    if (matrices) {
+        reinterpret_cast<MatrixProperties*>(matrices)->stages = VK_SHADER_STAGE_COMPUTE_BIT;
+        put_back(got, matrices);
+    }
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (is("small pieces") &&
@@ -298,7 +395,13 @@ VKAPI_ATTR VkResult VKAPI_CALL map_of_two(VkDevice device, VkDeviceMemory memory
 }
 
 VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
+    VkBaseOutStructure* const matrices =
+        is("no matrices") ? taken_out(got, kMatrixFeatures) : nullptr;
     real<PFN_vkGetPhysicalDeviceFeatures2>("vkGetPhysicalDeviceFeatures2")(device, got);
+    if (matrices) {
+        reinterpret_cast<MatrixFeatures*>(matrices)->has = VK_TRUE;
+        put_back(got, matrices);
+    }
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
         auto& has = *reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
@@ -356,6 +459,16 @@ PFN_vkVoidFunction ours(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
+    }
+    if (is("no matrices")) {
+        if (is_name("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")) {
+            return PFN_vkVoidFunction(&matrix_rows);
+        }
+        if (is_name("vkEnumerateDeviceExtensionProperties")) {
+            return PFN_vkVoidFunction(&extensions);
+        }
+        if (is_name("vkCreateDevice")) return PFN_vkVoidFunction(&create_without_matrices);
+        if (is_name("vkCreateShaderModule")) return PFN_vkVoidFunction(&create_no_matrices);
     }
     if (is("keeps code") || is("keeps foreign code")) {
         if (is_name("vkCreatePipelineCache")) return PFN_vkVoidFunction(&create_cache);
