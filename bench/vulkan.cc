@@ -145,6 +145,32 @@ void products(const Device& device, const std::string& program) {
     }
 }
 
+/// Of float16 with sums of float32, which subgroups multiply as matrices where a device has those.
+void half_products(const Device& device) {
+    constexpr std::int64_t kExtent = 1024;
+    const Kernel kernel = Kernel(kProduct).on(device);
+    const auto matrix = [](unsigned seed) {
+        return random(kExtent * kExtent, seed).reshape({kExtent, kExtent}).to(DType::Float16);
+    };
+    const Tensor a = matrix(4), b = matrix(5), there_a = a.to(device), there_b = b.to(device);
+    const std::vector<double> got = kernel(there_a, there_b).values();
+    const std::vector<double> expected = Kernel(kProduct).on(Device("cpu"))(a, b).values();
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        // A unit of float16, where sums are rounded differently.
+        const double unit = std::max(std::abs(expected[i]), 1.0) * 0x1p-10;
+        if (!(std::abs(got[i] - expected[i]) <= unit)) std::printf("    wrong result\n");
+    }
+    const double seconds = least(5, [&] {
+        kernel(there_a, there_b);
+        synchronize(device);
+    });
+    const std::string text = kernel.explain(std::vector{there_a, there_b});
+    const std::size_t groups = text.find("work-groups ");
+    std::printf("    product of 1024, float16: %.1f ms, %.1f GFLOP/s; %s\n", seconds * 1e3,
+                2.0 * kExtent * kExtent * kExtent / seconds / 1e9,
+                text.substr(groups, text.find('\n', groups) - groups).c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -157,6 +183,7 @@ int main(int argc, char** argv) {
         launches(Device(info.id));
         streams(Device(info.id));
         products(Device(info.id), program);
+        half_products(Device(info.id));
     }
     if (!is_any) std::printf("skipped: no device vulkan\n");
     return 0;
