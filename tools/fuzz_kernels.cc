@@ -171,6 +171,7 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed,
     const auto is_chosen = [&] { return !one_way || way++ == seed / 8 % 5; };
     for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
         target.has_int64 = seed % 2 == 0 || c.has_float64();
+        target.is_small = seed % 3 != 0;
         const bool is_legal = quern::schedule::legal(c.kernel(), target).empty();
         // None, and those of a part, of all, and of more than a work-group.
         const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[seed / 2 % 4];
@@ -206,7 +207,7 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed,
 }
 
 /// On every device that runs kernels by Vulkan.
-std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& count) {
+std::string check_vulkan(const quern::generator::RandomKernel& kernel, long seed, long& count) {
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
     const auto expected = c.interpreted();
     for (const quern::cpu_test::VulkanDevice& vulkan : quern::cpu_test::vulkan_devices()) {
@@ -214,8 +215,10 @@ std::string check_vulkan(const quern::generator::RandomKernel& kernel, long& cou
         const std::string where = "on " + std::string(device.id()) + ": ";
         std::optional<Tensor> exact, strict;
         try {
-            exact = c.on_vulkan(device, quern::Numerics::Reproducible);
-            strict = c.on_vulkan(device, quern::Numerics::Strict);
+            const bool may_be_small = seed % 4 != 0;
+            const auto points = quern::vulkan::PointsAre::Chosen;
+            exact = c.on_vulkan(device, quern::Numerics::Reproducible, points, may_be_small);
+            strict = c.on_vulkan(device, quern::Numerics::Strict, points, may_be_small);
         } catch (const quern::Refusal&) {
             continue;
         }
@@ -255,7 +258,7 @@ int main(int argc, char** argv) {
             if (wrong.empty()) wrong = check_result(kernel);
             if (wrong.empty()) wrong = check_compiled(kernel, first + n, one_way, refused);
             if (wrong.empty()) wrong = check_lanes(kernel, first + n, one_way);
-            if (wrong.empty()) wrong = check_vulkan(kernel, by_vulkan);
+            if (wrong.empty()) wrong = check_vulkan(kernel, first + n, by_vulkan);
         } catch (const std::exception& error) {
             wrong = error.what();
         }

@@ -58,6 +58,12 @@ vulkan::Range range_of(const interpret::View& view) {
             std::size_t(-low * size)};
 }
 
+bool are_small(std::span<const vulkan::Range> operands, const vulkan::Range& output) {
+    constexpr std::size_t kBytes = std::size_t{1} << 31;
+    return output.bytes < kBytes &&
+           std::ranges::all_of(operands, [](const auto& range) { return range.bytes < kBytes; });
+}
+
 ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const KernelImage& image) {
     std::vector<DType> scalars;
     for (const ir::Scalar& scalar : launch.prepared->lowered.kernel.scalars) {
@@ -81,28 +87,25 @@ ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const Ker
 
 }  // namespace
 
-std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& device,
-                                                                const ir::Kernel& kernel,
-                                                                const ir::Facts& facts,
-                                                                Numerics numerics,
-                                                                vulkan::PointsAre points) {
+std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(
+    const Device& device, const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+    vulkan::PointsAre points, bool may_be_small) {
     std::optional<DriverCodeOnDisk> kept;
     if (const DiskCache* const cache = DiskCache::of_process()) kept.emplace(*cache);
-    auto code = std::make_shared<const vulkan::Compiled>(driver().compile(
-        *vulkan_number(device.id()), kernel, facts, numerics, points, kept ? &*kept : nullptr));
+    auto code = std::make_shared<const vulkan::Compiled>(
+        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points, may_be_small,
+                         kept ? &*kept : nullptr));
     if (code->is_host_full) raise_out_of_memory(device.id());
     return code;
 }
 
-std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device,
-                                                            const ir::Kernel& kernel,
-                                                            const ir::Facts& facts,
-                                                            Numerics numerics,
-                                                            vulkan::PointsAre points) {
+std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(
+    const Device& device, const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+    vulkan::PointsAre points, bool may_be_small) {
     const auto found = [&]() -> std::shared_ptr<const vulkan::Compiled> {
         for (const Entry& entry : entries_) {
-            const bool fits =
-                entry.device == device.id() && entry.numerics == numerics && entry.points == points;
+            const bool fits = entry.device == device.id() && entry.numerics == numerics &&
+                              entry.points == points && entry.may_be_small == may_be_small;
             if (fits && ir::holds(entry.facts, facts)) return entry.code;
         }
         return nullptr;
@@ -111,16 +114,19 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         const Lock lock(mutex_);
         if (auto code = found()) return code;
     }
-    auto code = compiled(device, kernel, facts, numerics, points);
+    const auto make = [&](vulkan::PointsAre how) {
+        return compiled(device, kernel, facts, numerics, how, may_be_small);
+    };
+    auto code = make(points);
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
     const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.
     if (has_matrices && !fault_of(probe_of_matrices(), device, code->error).empty()) {
-        code = compiled(device, kernel, facts, numerics, vulkan::PointsAre::GroupsByLanes);
+        code = make(vulkan::PointsAre::GroupsByLanes);
     }
     const bool has_subgroups = has([](const vulkan::Groups& g) { return g.subgroup > 1; });
     if (has_subgroups && !fault_of(probe_of_subgroups(), device).empty()) {
-        code = compiled(device, kernel, facts, numerics, vulkan::PointsAre::GroupsByMemory);
+        code = make(vulkan::PointsAre::GroupsByMemory);
     }
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
     if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
@@ -133,21 +139,23 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     // have made the same meanwhile.
     const Lock lock(mutex_);
     if (auto other = found()) return other;
-    entries_.push_back({device.id(), numerics, points, facts, code});
+    entries_.push_back({device.id(), numerics, points, may_be_small, facts, code});
     return code;
 }
 
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
-                   bool keeps_result, vulkan::PointsAre points) {
+                   bool keeps_result, vulkan::PointsAre points, bool may_be_small) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
     std::vector<ir::OperandView> views;
     for (const interpret::View& v : launch.views) {
         views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
     }
     views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
-    const auto code = launch.prepared->on_vulkan->find(
-        device, kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics, points);
-    const ReadyLaunch ready = ready_for(device, launch, code->image);
+    const ir::Facts facts = ir::facts_of(kernel, launch.binding.dims, views);
+    const auto find = [&](bool is_small) {
+        return launch.prepared->on_vulkan->find(device, kernel, facts, launch.numerics, points,
+                                                is_small);
+    };
     std::vector<vulkan::Range> operands;
     const std::size_t number = *vulkan_number(device.id());
     for (std::size_t i = 0; i < launch.views.size(); ++i) {
@@ -156,6 +164,12 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
                                result.bytes(), 0, InFlight::is_on(result, number)};
+    auto code = find(may_be_small && are_small(operands, output));
+    ReadyLaunch ready = ready_for(device, launch, code->image);
+    if (code->is_small && !has_small_numbers(code->image, ready)) {
+        code = find(false);
+        ready = ready_for(device, launch, code->image);
+    }
     for (const Tensor& operand : launch.operands) InFlight::bring(operand, number);
     if (keeps_result) InFlight::bring(result, number);
     detail::wait_at_end(detail::Begun::Launches, [] { driver().wait_for_all(); });

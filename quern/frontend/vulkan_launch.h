@@ -20,22 +20,23 @@ struct BoundLaunch;
 /// Thread-safe.
 class VulkanKernels {
 public:
-    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
+    /// Code for a launch of which `facts` hold: what is there, or made now. `may_be_small`: it may
+    /// be for launches of small numbers only (Compiled::is_small). Throws DeviceError.
     std::shared_ptr<const vulkan::Compiled> find(const Device& device, const ir::Kernel& kernel,
                                                  const ir::Facts& facts, Numerics numerics,
-                                                 vulkan::PointsAre points);
+                                                 vulkan::PointsAre points,
+                                                 bool may_be_small = true);
 
 private:
-    static std::shared_ptr<const vulkan::Compiled> compiled(const Device& device,
-                                                            const ir::Kernel& kernel,
-                                                            const ir::Facts& facts,
-                                                            Numerics numerics,
-                                                            vulkan::PointsAre points);
+    static std::shared_ptr<const vulkan::Compiled> compiled(
+        const Device& device, const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+        vulkan::PointsAre points, bool may_be_small);
 
     struct Entry {
         std::string device;
         Numerics numerics;
         vulkan::PointsAre points;
+        bool may_be_small;
         ir::Facts facts;
         std::shared_ptr<const vulkan::Compiled> code;
     };
@@ -46,9 +47,11 @@ private:
 
 /// Begins a launch on a device "vulkan:N", whose result waits for it where somebody looks.
 /// `keeps_result` says that the kernel leaves elements of the result as they are. False if an
-/// assertion did not hold: then the result is unspecified. Throws Refusal if the device does not
-/// run the kernel, OutOfMemory, DeviceError.
+/// assertion did not hold: then the result is unspecified. `may_be_small`: code may make use of it
+/// if the launch's numbers are small. Throws Refusal if the device does not run the kernel,
+/// OutOfMemory, DeviceError.
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
-                   bool keeps_result, vulkan::PointsAre points = vulkan::PointsAre::Chosen);
+                   bool keeps_result, vulkan::PointsAre points = vulkan::PointsAre::Chosen,
+                   bool may_be_small = true);
 
 }  // namespace quern::frontend

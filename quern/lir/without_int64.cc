@@ -34,7 +34,8 @@ struct Value {
 
 class Pass {
 public:
-    explicit Pass(const Function& from) : from_(from), b_(from.name), values_(from.insts.size()) {}
+    Pass(const Function& from, bool are_small)
+        : from_(from), are_small_(are_small), b_(from.name), values_(from.insts.size()) {}
 
     Function run() {
         for (const Buffer& buffer : from_.buffers) {
@@ -43,7 +44,7 @@ public:
         }
         b_.set_atom(from_.atom);
         for (const Parameter& p : from_.parameters) b_.parameter(p, DType::Int32);
-        check_parameters();
+        if (!are_small_) check_parameters();
         block(0);
         return b_.take();
     }
@@ -184,8 +185,10 @@ private:
 
     Value logic(Op op, const Value& a, const Value& b) {
         if (!a.is_pair() && !b.is_pair()) {
+            const ValueId id = b_.binary(op, a.low, b.low);
+            if (op == Op::And && b.least >= 0) return narrow(id, 0, b.most);
             const bool has_sign = a.least < 0 || b.least < 0;
-            return narrow(b_.binary(op, a.low, b.low), has_sign ? kLeast : 0, kMost);
+            return narrow(id, has_sign ? kLeast : 0, kMost);
         }
         const Value x = as_pair(a), y = as_pair(b);
         return pair(b_.binary(op, x.low, y.low), b_.binary(op, x.high, y.high));
@@ -206,7 +209,7 @@ private:
 
     Value shifted_right(const Value& a, const Value& by, bool is_signed) {
         if (!a.is_pair() && a.least >= 0 && !by.is_pair() && by.least >= 0 && by.most < 32) {
-            return narrow(right(a.low, by.low), 0, a.most);
+            return narrow(right(a.low, by.low), 0, a.most >> by.least);
         }
         const Value x = as_pair(a);
         const auto upper = [&](ValueId n) {
@@ -261,6 +264,16 @@ private:
     /// Toward zero; a remainder has the sign of the dividend.
     Value quotient(Op op, const Value& a, const Value& b, bool is_signed) {
         const bool overflows = a.least == kLeast && b.least <= -1 && b.most >= -1;
+        if (!a.is_pair() && !b.is_pair() && b.least > 0) {
+            const ValueId whole = b_.binary(op, a.low, b.low);
+            const std::int64_t most = op == Op::Div
+                                          ? std::max<std::int64_t>(a.most / b.least, 0)
+                                          : std::clamp<std::int64_t>(a.most, 0, b.most - 1);
+            const std::int64_t least = op == Op::Div
+                                           ? std::min<std::int64_t>(a.least / b.least, 0)
+                                           : std::clamp<std::int64_t>(a.least, 1 - b.most, 0);
+            return narrow(whole, least, most);
+        }
         if (!a.is_pair() && !b.is_pair() && !overflows) {
             const std::int64_t most = std::max(std::abs(a.least), std::abs(a.most));
             const bool has_sign = a.least < 0 || b.least < 0;
@@ -300,9 +313,8 @@ private:
             case Op::Rem:
                 return quotient(op, a, b, is_signed);
             case Op::Min:
-                return select(is_less(b, a, is_signed), b, a);
             case Op::Max:
-                return select(is_less(a, b, is_signed), b, a);
+                return extreme(op, a, b, is_signed);
             case Op::ShiftLeft:
                 return shifted_left(a, b);
             case Op::ShiftRight:
@@ -310,6 +322,18 @@ private:
             default:
                 return logic(op, a, b);
         }
+    }
+
+    Value extreme(Op op, const Value& a, const Value& b, bool is_signed) {
+        const bool is_least = op == Op::Min;
+        if (a.is_pair() || b.is_pair()) {
+            return select(is_least ? is_less(b, a, is_signed) : is_less(a, b, is_signed), b, a);
+        }
+        const auto chosen = [&](std::int64_t x, std::int64_t y) {
+            return is_least ? std::min(x, y) : std::max(x, y);
+        };
+        return narrow(b_.binary(op, a.low, b.low), chosen(a.least, b.least),
+                      chosen(a.most, b.most));
     }
 
     // Conversions
@@ -428,8 +452,8 @@ private:
             return pair(b_.parameter(p, DType::UInt32), b_.parameter_high(p));
         }
         const bool is_stride = p.kind == ParameterKind::Stride;
-        return narrow(b_.parameter(p, DType::Int32), is_stride ? kLeast : 0,
-                      is_stride ? kMost : kExtent);
+        const std::int64_t least = is_stride ? kLeast : p.kind == ParameterKind::Block ? 1 : 0;
+        return narrow(b_.parameter(p, DType::Int32), least, is_stride ? kMost : kExtent - 1);
     }
 
     void block(BlockId number) {
@@ -460,6 +484,7 @@ private:
                 if (i.op == Op::Abs) return is_signed ? magnitude(value(i.a)) : value(i.a);
                 return inverted(as_pair(value(i.a)));
             case OpClass::Binary:
+                if (const auto known = known_sum(i)) return *known;
                 return binary(i.op, value(i.a), value(i.b), is_signed);
             case OpClass::Compare:
                 return {compare(i.op, value(i.a), value(i.b), is_signed)};
@@ -475,6 +500,31 @@ private:
                 QUERN_CHECK(false, "an operation of integers");
                 return {};
         }
+    }
+
+    /// What is between two numbers though its operands' ranges do not say so: the first iteration
+    /// of a point, and x + (end - x) / w * w.
+    std::optional<Value> known_sum(const Inst& i) {
+        if (i.type.dtype != DType::Int64 || i.type.lanes > 1) return std::nullopt;
+        const Value &a = value(i.a), &b = value(i.b);
+        if (a.is_pair() || b.is_pair()) return std::nullopt;
+        if (are_small_ && i.op == Op::Mul && is_block(i.b) && a.least >= 0) {
+            return narrow(b_.mul(a.low, b.low), 0, kExtent - 1);
+        }
+        if (i.op != Op::Add || from_[i.b].op != Op::Mul) return std::nullopt;
+        const Inst& steps = from_[i.b];
+        const Inst& number = from_[steps.a];
+        if (number.op != Op::Div || number.b != steps.b) return std::nullopt;
+        const Inst& all = from_[number.a];
+        if (all.op != Op::Sub || all.b != i.a || value(all.a).is_pair()) return std::nullopt;
+        const Value& end = value(all.a);
+        return narrow(b_.add(a.low, b.low), std::min(a.least, end.least),
+                      std::max(a.most, end.most));
+    }
+
+    bool is_block(ValueId id) const {
+        return from_[id].op == Op::Parameter &&
+               from_.parameters[from_[id].bits].kind == ParameterKind::Block;
     }
 
     Value constant_of(const Inst& i) {
@@ -634,6 +684,7 @@ private:
     }
 
     const Function& from_;
+    bool are_small_;
     Builder b_;
     std::vector<Value> values_;
 };
@@ -678,10 +729,50 @@ private:
 
 }  // namespace
 
-Function without_int64(const Function& function) {
-    Function result = Pass(function).run();
+Function without_int64(const Function& function, bool are_small) {
+    Function result = Pass(function, are_small).run();
     Sweep(result).run();
     return result;
+}
+
+namespace {
+
+std::size_t assertions(const Function& function) {
+    std::size_t count = 0;
+    for (const auto& block : function.blocks) {
+        count += std::size_t(std::ranges::count_if(
+            block, [&](ValueId id) { return function[id].op == Op::Assert; }));
+    }
+    return count;
+}
+
+/// Of a device that has both: an integer of 64 bits is two of 32, and what only renames bits is
+/// nothing.
+std::size_t work(const Function& function) {
+    std::size_t sum = 0;
+    for (const auto& block : function.blocks) {
+        for (const ValueId id : block) {
+            const Inst& i = function[id];
+            const bool is_cast = i.op == Op::Cast && !is_wide(i.type.dtype) &&
+                                 is_integer(i.type.dtype) && is_integer(function[i.a].type.dtype) &&
+                                 size_of(i.type.dtype) == size_of(function[i.a].type.dtype);
+            const bool is_free = i.op == Op::Constant || i.op == Op::Splat || is_cast;
+            sum += is_free ? 0 : is_wide(i.type.dtype) ? 2 : 1;
+        }
+    }
+    return sum;
+}
+
+}  // namespace
+
+std::optional<Function> narrowed(const Function& function) {
+    const bool has_float64 = std::ranges::any_of(
+        function.insts, [](const Inst& i) { return i.type.dtype == DType::Float64; });
+    if (has_float64) return std::nullopt;
+    Function narrow = without_int64(function, true);
+    const bool asserts_more = assertions(narrow) > assertions(function);
+    if (asserts_more || work(narrow) > work(function)) return std::nullopt;
+    return narrow;
 }
 
 }  // namespace quern::lir

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "quern/lir/lir.h"
 
 namespace quern::lir {
@@ -11,8 +13,14 @@ namespace quern::lir {
 /// of int64 and uint64 hold two uint32 for each element, the low half first. Offsets, bounds of
 /// loops and counts become int32. What that assumes of parameters and of bounds the function
 /// asserts: dims, extents and points are below 2^30, strides fit in 32 bits.
+/// `are_small`: whoever launches it has looked that they are (see are_small_numbers), and that no
+/// point begins at an iteration of 2^30 or beyond, so it asserts less.
 /// Requires: no float64; buffers of less than 2^31 elements, or 2^30 of 64 bits.
 /// Numerics: exact; casts round once.
-Function without_int64(const Function& function);
+Function without_int64(const Function& function, bool are_small = false);
+
+/// For a device that has integers of 64 bits: without_int64(function, true), or none where that
+/// asserts what the function does not, or is more work.
+std::optional<Function> narrowed(const Function& function);
 
 }  // namespace quern::lir

@@ -306,6 +306,34 @@ std::vector<std::byte> compile(const cpu::CompileRequest& request) {
     return std::move(result.image);
 }
 
+bool has_small_numbers(const KernelImage& image, const ReadyLaunch& launch) {
+    constexpr std::uint64_t kNumber = std::uint64_t{1} << 30, kBytes = std::uint64_t{1} << 31;
+    for (std::size_t i = 0; i < launch.stages.size(); ++i) {
+        const ReadyLaunch::Stage& stage = launch.stages[i];
+        std::uint64_t iterations = std::uint64_t(stage.points);
+        for (std::size_t p = 0; p < stage.words.size(); ++p) {
+            const std::uint64_t word = stage.words[p];
+            switch (image.stages[i].parameters[p].kind) {
+                case lir::ParameterKind::Stride:
+                    if (std::int64_t(word) != std::int32_t(word)) return false;
+                    break;
+                case lir::ParameterKind::Block:
+                    if (__builtin_mul_overflow(iterations, word, &iterations)) return false;
+                    break;
+                case lir::ParameterKind::Dim:
+                case lir::ParameterKind::Extent:
+                    if (word >= kNumber) return false;
+                    break;
+                default:
+                    break;
+            }
+        }
+        if (iterations >= kNumber) return false;
+    }
+    return launch.local < kBytes &&
+           std::ranges::all_of(launch.shared, [](std::size_t bytes) { return bytes < kBytes; });
+}
+
 ReadyLaunch ready_launch(const KernelImage& image, std::span<const DType> dtypes,
                          std::span<const std::int64_t> dims,
                          std::span<const interpret::ScalarValue> scalars,

@@ -69,6 +69,10 @@ ReadyLaunch ready_launch(const KernelImage& image, std::span<const DType> dtypes
                          std::span<const interpret::View> operands, const interpret::View& output,
                          int threads);
 
+/// Whether dims, extents, and the iterations of each grid are below 2^30, strides fit in 32 bits,
+/// and arrays have less than 2^31 bytes; operands must too.
+bool has_small_numbers(const KernelImage& image, const ReadyLaunch& launch);
+
 /// A kernel as machine code for launches of which `facts` hold. Immutable; thread-safe.
 class CompiledKernel {
 public:

@@ -94,6 +94,9 @@ struct Compiled {
     /// Of each stage.
     std::vector<Groups> groups;
 
+    /// Only for launches of which has_small_numbers holds (runtime/compiled.h).
+    bool is_small = false;
+
     /// Why the device does not run the kernel, or empty.
     std::string refusal;
 
@@ -176,9 +179,11 @@ public:
 
     virtual const std::vector<DeviceDescription>& devices() const = 0;
 
-    /// Code for launches of which `facts` hold. `kept`, if there is one, saves the driver work.
+    /// Code for launches of which `facts` hold, and has_small_numbers if `is_small`. `kept`, if
+    /// there is one, saves the driver work.
     virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                             Numerics numerics, PointsAre points, const DriverCode* kept) = 0;
+                             Numerics numerics, PointsAre points, bool is_small,
+                             const DriverCode* kept) = 0;
 
     /// At an address that is a multiple of 256.
     virtual Memory allocate(std::size_t device, std::size_t bytes) = 0;

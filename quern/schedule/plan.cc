@@ -1,5 +1,6 @@
 #include "quern/schedule/plan.h"
 
+#include <optional>
 #include <utility>
 
 #include "quern/lir/without_int64.h"
@@ -23,6 +24,19 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
         if (is_top && (s.kind == StmtKind::Let || s.kind == StmtKind::Var)) continue;
         collect_local(kernel, s.body, false, plan);
         collect_local(kernel, s.otherwise, false, plan);
+    }
+}
+
+/// Integers of 32 bits where the device has no others, or they are less work.
+void narrow(Stage& stage, const Target& target, Plan& plan) {
+    if (!target.has_int64) {
+        stage.function = lir::without_int64(stage.function, target.is_small);
+        plan.is_small |= target.is_small;
+    } else if (target.is_small) {
+        std::optional<lir::Function> narrow = lir::narrowed(stage.function);
+        if (!narrow) return;
+        stage.wide = std::exchange(stage.function, std::move(*narrow));
+        plan.is_small = true;
     }
 }
 
@@ -62,7 +76,7 @@ Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Ti
         }
     }
     for (Stage& stage : plan.stages) {
-        if (!target.has_int64) stage.function = lir::without_int64(stage.function);
+        narrow(stage, target, plan);
         const auto broken = lir::verify(stage.function);
         QUERN_CHECK(broken.empty(), "a valid function: " + broken.front());
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ struct Stage {
 
     /// How many iterations the loops of a point of the grid do, about; 1 if it has none.
     ir::ExprId iterations = ir::kNoExpr;
+
+    /// What the function was before its numbers became 32 bits, of the same parameters: whose loops
+    /// have bounds that are easier to see. None if it is as it was.
+    std::optional<lir::Function> wide = std::nullopt;
+    const lir::Function& as_lowered() const { return wide ? *wide : function; }
 };
 
 /// An array that stages share, or that each thread has for itself.
@@ -52,6 +58,9 @@ struct Plan {
     std::vector<Stage> stages;
     std::vector<Scratch> shared;
     std::vector<Scratch> local;
+
+    /// The functions take for granted that the launch's numbers are small.
+    bool is_small = false;
 };
 
 /// What the schedule must know of a processor.
@@ -74,6 +83,9 @@ struct Target {
 
     /// Integers of 64 bits; without, functions are of 32 bits and pairs of them.
     bool has_int64 = true;
+
+    /// Code is for launches of which has_small_numbers holds (runtime/compiled.h).
+    bool is_small = false;
 
     /// What `subgroup` lanes of a row multiply at once, the best first; 1 if none do.
     std::vector<lir::Atom> atoms = {};

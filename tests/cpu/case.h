@@ -118,10 +118,11 @@ public:
 
     /// What a device "vulkan:N" makes of it.
     std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics,
-                                    vulkan::PointsAre points = vulkan::PointsAre::Chosen) const {
+                                    vulkan::PointsAre points = vulkan::PointsAre::Chosen,
+                                    bool may_be_small = true) const {
         Tensor result = output();
-        const bool has_run =
-            frontend::run_on_vulkan(launch(numerics), device, result, !is_written_whole(), points);
+        const bool has_run = frontend::run_on_vulkan(launch(numerics), device, result,
+                                                     !is_written_whole(), points, may_be_small);
         return has_run ? std::optional(result) : std::nullopt;
     }
 

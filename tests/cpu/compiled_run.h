@@ -64,6 +64,12 @@ inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, dou
             EXPECT_TRUE(same_numbers(*run.result, expected))
                 << to_string(*run.result) << "\nexpected\n"
                 << to_string(expected);
+            schedule::Target small = target;
+            small.is_small = true;
+            const LanesRun narrow = run_on_lanes(c, Numerics::Reproducible, small);
+            EXPECT_EQ(narrow.mistake, "");
+            ASSERT_TRUE(narrow.result.has_value());
+            EXPECT_TRUE(same_numbers(*narrow.result, expected)) << "with small numbers";
             if (!has_int64) continue;
             // Of a work-group, of a part of it, and of more.
             for (const std::uint32_t subgroup : {4u, 16u, 64u}) {
@@ -86,17 +92,21 @@ inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, dou
 inline void expect_agreement_on(const VulkanDevice& vulkan, const Case& c, const Tensor& expected,
                                 double tolerance, double scale) {
     const Device& device = vulkan.device;
-    const auto expect_bits = [&](vulkan::PointsAre points) {
-        const auto exact = c.on_vulkan(device, Numerics::Reproducible, points);
+    const auto expect_bits = [&](vulkan::PointsAre points, bool may_be_small) {
+        const auto exact = c.on_vulkan(device, Numerics::Reproducible, points, may_be_small);
         ASSERT_TRUE(exact.has_value());
         EXPECT_TRUE(vulkan.gives(*exact, expected)) << to_string(*exact) << "\nexpected\n"
                                                     << to_string(expected);
     };
-    expect_bits(vulkan::PointsAre::Chosen);
+    expect_bits(vulkan::PointsAre::Chosen, true);
     if (kSanitized) return;
+    if (!vulkan.is_swiftshader) {
+        SCOPED_TRACE("by 64 bits");
+        expect_bits(vulkan::PointsAre::Chosen, false);
+    }
     if (!c.has_float64() && !vulkan.is_swiftshader) {
         SCOPED_TRACE("by 32 bits");
-        expect_bits(vulkan::PointsAre::InvocationsOf32);
+        expect_bits(vulkan::PointsAre::InvocationsOf32, false);
     }
     const auto close = c.on_vulkan(device, Numerics::Strict);
     ASSERT_TRUE(close.has_value());

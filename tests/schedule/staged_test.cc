@@ -230,13 +230,18 @@ TEST(Staged, ReadByIndicesThatRowsAndLanesRead) {
 /// Drivers that cut loops off are asked whether they did where that is not seen to be impossible.
 TEST(Staged, PointsOfProductsOfAnySizeHaveFewIterations) {
     for (const auto& [m, k, n] : {std::tuple{64, 48, 64}, {70, 33, 19}, {100, 60, 99}}) {
-        for (const Target& target : {vulkan::kGroups, vulkan::kInvocations}) {
+        for (Target target : {vulkan::kGroups, vulkan::kInvocations}) {
             const Case c = product(m, k, n);
-            const Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, target);
-            const ReadyLaunch ready = c.ready(image_of(plan, {}));
-            const auto bounds = lir::bounds_of(plan.stages[0].function, ready.stages[0].words);
-            EXPECT_GE(bounds.iterations, std::uint64_t(k));
-            EXPECT_LT(bounds.iterations, 65536u) << m << ", lanes " << target.lanes;
+            for (const bool is_small : {false, true}) {
+                target.is_small = is_small;
+                const Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, target);
+                EXPECT_EQ(plan.is_small, is_small);
+                const ReadyLaunch ready = c.ready(image_of(plan, {}));
+                const auto bounds =
+                    lir::bounds_of(plan.stages[0].as_lowered(), ready.stages[0].words);
+                EXPECT_GE(bounds.iterations, std::uint64_t(k));
+                EXPECT_LT(bounds.iterations, 65536u) << m << ", lanes " << target.lanes;
+            }
         }
     }
 }

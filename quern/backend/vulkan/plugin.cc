@@ -128,7 +128,8 @@ public:
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
 
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                     Numerics numerics, PointsAre points, const DriverCode* kept) override {
+                     Numerics numerics, PointsAre points, bool is_small,
+                     const DriverCode* kept) override {
         const Abilities& abilities = abilities_[device];
         if (points == PointsAre::Chosen) {
             const bool is_processor =
@@ -145,6 +146,7 @@ public:
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
         target.has_int64 = integers.has_64;
+        target.is_small = is_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
         try {
@@ -157,6 +159,7 @@ public:
                 plan = schedule::plan(kernel, facts, numerics, target);
                 functions = functions_of(plan, target.subgroup);
             }
+            result.is_small = plan.is_small;
             result.image = image_of(plan, {});
             GpuDevice& gpu = opened(device);
             auto pipelines = std::make_shared<LoadedPipelines>(gpu);
@@ -181,7 +184,7 @@ public:
                 result.error = invalid(words, result.groups.back().atom.rows > 0);
                 if (!result.error.empty()) return result;
                 pipelines->may_fail |= may_fail(function);
-                pipelines->functions.push_back(std::move(plan.stages[i].function));
+                pipelines->functions.push_back(plan.stages[i].as_lowered());
                 const Groups& groups = result.groups.back();
                 pipelines->stages.push_back(gpu.stage(function, words, groups, kept));
             }
