@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"
@@ -14,6 +16,27 @@ namespace {
 
 /// What a processor loads of memory at once.
 constexpr std::size_t kLineBytes = 64;
+
+bool is_least_of(const ir::Kernel& kernel, ExprId least, ExprId of) {
+    if (least == of) return true;
+    const ir::Expr& e = kernel[least];
+    if (e.kind != ExprKind::Binary || static_cast<ir::BinaryOp>(e.op) != ir::BinaryOp::Min) {
+        return false;
+    }
+    return is_least_of(kernel, ExprId{e.a}, of) || is_least_of(kernel, ExprId{e.b}, of);
+}
+
+/// Dims that are the least of an extent and others, as where the extents of two operands bind one.
+std::vector<ExprId> dims_within(const ir::Kernel& kernel, ExprId extent) {
+    std::vector<ExprId> dims;
+    for (const ir::Constraint& c : kernel.constraints) {
+        for (const auto& [dim, least] : {std::pair(c.left, c.right), std::pair(c.right, c.left)}) {
+            const bool is_dim = kernel[dim].kind == ExprKind::Dim;
+            if (is_dim && is_least_of(kernel, least, extent)) dims.push_back(dim);
+        }
+    }
+    return dims;
+}
 
 }  // namespace
 
@@ -291,7 +314,10 @@ bool Lowerer::is_proven(ExprId index, ExprId extent) {
     if (!is_above) return false;
     if (is_guarded(ir::BinaryOp::Less, index, extent)) return true;
     const ExprId high = ir::upper_bound(k_, index, loops_);
-    return exists(high) && ir::proves_less(k_, high, extent);
+    if (!exists(high)) return false;
+    if (ir::proves_less(k_, high, extent)) return true;
+    const std::vector<ExprId> dims = dims_within(k_, extent);
+    return std::ranges::any_of(dims, [&](ExprId dim) { return ir::proves_less(k_, high, dim); });
 }
 
 void Lowerer::check_bounds(BufferId buffer, const std::vector<ExprId>& indices, lang::Span span) {

@@ -138,7 +138,7 @@ TEST(Matrices, KeepWhatStandsAroundAProduct) {
              "  var s = 0.0\n  for k in 0..depth: s += a[p, i, k] * b[p, k, j]\n"
              "  out[p, i, j] = s\n}",
              "compute(a, b) {\n@kernel custom\nfor p in 0..batch, i in 0..m, j in 0..n:\n"
-             "  var s = 3.0\n  for k in 0..depth: s += a[p, i, k] * b[p, k, j]\n"
+             "  var s = 3.0\n  for k in 1..depth: s += a[p, i, k] * b[p, k, j]\n"
              "  out[p, i, j] = relu(s) + b[p, 0, j]\n}",
              "compute(a, b) {\n@kernel custom\nfor p in 0..batch, i in 0..m, j in 0..n:\n"
              "  var s = 0.0\n  for k in 0..depth: s += a[p, i, k] * b[p, k, j]\n"

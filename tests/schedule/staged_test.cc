@@ -259,6 +259,27 @@ TEST(Staged, PointsOfProductsOfWholeTilesHaveTheInstructionsOfTheirSums) {
     EXPECT_LE(of_a_product, 8);
 }
 
+/// The dim is the least of two extents, so that what is below it is in both.
+TEST(Staged, ReadWithoutChecksWhatADimOfTwoExtentsBounds) {
+    const Case c(
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 1..depth: s += a[i, k] * b[k, j]\n  out[i, j] = s\n}",
+        {integers({37, 40}, 1), integers({43, 35}, 2)});
+    const Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, vulkan::kGroups);
+    std::set<std::string> arrays;
+    for (const lir::Buffer& buffer : plan.stages[0].function.buffers) arrays.insert(buffer.name);
+    EXPECT_EQ(arrays.count("a.stage") + arrays.count("b.stage"), 2u);
+    EXPECT_TRUE(std::ranges::none_of(plan.stages[0].function.insts,
+                                     [](const lir::Inst& i) { return i.op == lir::Op::Assert; }));
+    expect_right(c);
+    // Not what is beside it.
+    const Case beside(
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 1..depth: s += a[i, k] * b[k - 1, j]\n  out[i, j] = s\n}",
+        {integers({37, 40}, 1), integers({43, 35}, 2)});
+    expect_right(beside);
+}
+
 TEST(Staged, ReadInSteps) {
     // The loop runs the other way round, by steps, and with a stride.
     const Case c(
