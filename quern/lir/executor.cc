@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "quern/lir/hazards.h"
 #include "quern/lir/scalars.h"
 #include "quern/support/check.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 /// Arrays that Alloc makes begin at multiples of it, as launches count their bytes.
 constexpr std::size_t kAlignment = 64;
-
-bool is_store(Op op) { return op == Op::Store || op == Op::Scatter || op == Op::MatrixStore; }
 
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 

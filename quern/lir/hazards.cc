@@ -8,9 +8,10 @@ namespace quern::lir {
 namespace {
 
 bool is_load(Op op) { return op == Op::Load || op == Op::Gather || op == Op::MatrixLoad; }
-bool is_store(Op op) { return op == Op::Store || op == Op::Scatter || op == Op::MatrixStore; }
 
 }  // namespace
+
+bool is_store(Op op) { return op == Op::Store || op == Op::Scatter || op == Op::MatrixStore; }
 
 std::optional<DType> exchanged_as(const Function& function, const Inst& inst) {
     const auto lanes = [&](ValueId id) { return exists(id) ? function[id].type.lanes : 1; };

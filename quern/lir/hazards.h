@@ -17,6 +17,9 @@ std::optional<DType> exchanged_as(const Function& function, const Inst& inst);
 /// Whether the lanes of a subgroup tell each other values of a dtype without memory.
 bool is_exchanged(DType dtype, std::uint32_t subgroup);
 
+/// Whether an instruction writes elements of a buffer.
+bool is_store(Op op);
+
 /// Where lanes of a work-group must meet: an element that one lane wrote may be read or written by
 /// another, and one that was read may be written. Follows a function in the order of its
 /// instructions, and knows what was touched since the lanes last met.

@@ -13,7 +13,7 @@ namespace quern::lir {
 /// of int64 and uint64 hold two uint32 for each element, the low half first. Offsets, bounds of
 /// loops and counts become int32. What that assumes of parameters and of bounds the function
 /// asserts: dims, extents and points are below 2^30, strides fit in 32 bits.
-/// `are_small`: whoever launches it has looked that they are (see are_small_numbers), and that no
+/// `are_small`: whoever launches it has looked that they are (see has_small_numbers), and that no
 /// point begins at an iteration of 2^30 or beyond, so it asserts less.
 /// Requires: no float64; buffers of less than 2^31 elements, or 2^30 of 64 bits.
 /// Numerics: exact; casts round once.

@@ -1,5 +1,3 @@
-#include <bit>
-
 #include "quern/schedule/lowerer.h"
 
 // Sums of products in which subgroups of a work-group multiply matrices that it has staged. The

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "quern/lir/lanes.h"
 #include "quern/lir/without_int64.h"
 #include "quern/schedule/lowerer.h"
 #include "quern/schedule/passes.h"
@@ -88,6 +89,14 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, c
     ir::Kernel prepared = prepare(kernel, facts, numerics, observer);
     Tiling tiling = choose(prepared, facts, numerics, target);
     return lower(std::move(prepared), facts, target, std::move(tiling));
+}
+
+std::vector<lir::Function> for_lanes(const Plan& plan, std::uint32_t subgroup) {
+    std::vector<lir::Function> all;
+    for (const Stage& stage : plan.stages) {
+        all.push_back(lir::for_lanes(stage.function, subgroup));
+    }
+    return all;
 }
 
 }  // namespace quern::schedule

@@ -116,4 +116,7 @@ Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Ti
 Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, const Target& target,
           Observer* observer = nullptr);
 
+/// The functions of a plan, each for the lanes of a work-group (lir/lanes.h).
+std::vector<lir::Function> for_lanes(const Plan& plan, std::uint32_t subgroup);
+
 }  // namespace quern::schedule

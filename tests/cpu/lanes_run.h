@@ -39,11 +39,7 @@ inline lir::Memory reach_of(const interpret::View& view) {
 /// The functions of a plan, each for the lanes of a work-group.
 inline std::vector<lir::Function> functions_of(const schedule::Plan& plan,
                                                std::uint32_t subgroup = 1) {
-    std::vector<lir::Function> all;
-    for (const schedule::Stage& stage : plan.stages) {
-        all.push_back(lir::for_lanes(stage.function, subgroup));
-    }
-    return all;
+    return schedule::for_lanes(plan, subgroup);
 }
 
 /// Runs these functions in place of a plan's own.

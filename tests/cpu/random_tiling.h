@@ -50,7 +50,7 @@ schedule::Tiling random_tiling(ir::Kernel& prepared, const schedule::Target& tar
         if (chance(50)) try_split(loop, Level::Rows, 2 << engine() % 3);
         if (chance(50)) try_split(loop, Level::Stage, 16 << engine() % 2);
         if (target.atoms.empty() || !chance(80)) continue;
-        tiling.atom = target.atoms[engine() % target.atoms.size()];
+        if (tiling.atom.rows == 0) tiling.atom = target.atoms[engine() % target.atoms.size()];
         try_split(loop, Level::Matrix, tiling.atom.depth);
     }
     return tiling;

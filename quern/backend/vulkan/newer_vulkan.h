@@ -6,7 +6,6 @@
 
 // VK_KHR_cooperative_matrix (2023), which headers of Vulkan 1.3.239 (Debian 12) lack. Names and
 // numbers are Khronos's.
-// numbers are Khronos's.
 
 namespace quern::vulkan {
 

@@ -82,15 +82,6 @@ private:
     GpuDevice& device_;
 };
 
-/// For the lanes of a work-group.
-std::vector<lir::Function> functions_of(const schedule::Plan& plan, std::uint32_t subgroup) {
-    std::vector<lir::Function> all;
-    for (const schedule::Stage& stage : plan.stages) {
-        all.push_back(lir::for_lanes(stage.function, subgroup));
-    }
-    return all;
-}
-
 void end_all();
 
 class VulkanDriver : public Driver {
@@ -153,11 +144,11 @@ public:
             result.refusal = schedule::legal(kernel, target);
             if (!result.refusal.empty()) return result;
             schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
-            std::vector<lir::Function> functions = functions_of(plan, target.subgroup);
+            std::vector<lir::Function> functions = schedule::for_lanes(plan, target.subgroup);
             if (!std::ranges::all_of(functions, lir::has_room_for_matrices)) {
                 target.atoms.clear();
                 plan = schedule::plan(kernel, facts, numerics, target);
-                functions = functions_of(plan, target.subgroup);
+                functions = schedule::for_lanes(plan, target.subgroup);
             }
             result.is_small = plan.is_small;
             result.image = image_of(plan, {});
