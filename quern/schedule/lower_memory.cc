@@ -14,6 +14,9 @@ using lir::Op;
 
 namespace {
 
+/// How often it is tried to see that an index is in bounds.
+constexpr int kProofs = 16;
+
 /// What a processor loads of memory at once.
 constexpr std::size_t kLineBytes = 64;
 
@@ -308,12 +311,34 @@ bool Lowerer::is_proven(ExprId index, ExprId extent) {
     };
     bool is_above = is_guarded(ir::BinaryOp::LessEqual, zero, index);
     if (!is_above) {
-        const ExprId low = ir::lower_bound(k_, index, loops_);
+        const ExprId low = ir::lower_bound(k_, index, reach_);
         is_above = exists(low) && ir::proves_at_least(k_, low, zero);
     }
     if (!is_above) return false;
     if (is_guarded(ir::BinaryOp::Less, index, extent)) return true;
-    const ExprId high = ir::upper_bound(k_, index, loops_);
+    std::vector<ir::LoopRange> loops = reach_;
+    int proofs = kProofs;
+    return is_below(index, extent, loops, 0, proofs);
+}
+
+/// Whether an index is below an extent, whichever of the expressions that it is never above each
+/// loop from the one of a number on is taken to end at.
+bool Lowerer::is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& loops,
+                       std::size_t from, int& proofs) {
+    for (; from < loops.size(); ++from) {
+        const ExprId end = loops[from].end;
+        if (!ir::depends_on(k_, index, loops[from].symbol)) continue;
+        const std::vector<ExprId> above = ends_.above(end);
+        if (above == std::vector<ExprId>{end}) continue;
+        const bool is_one = std::ranges::any_of(above, [&](ExprId other) {
+            loops[from].end = other;
+            return is_below(index, extent, loops, from + 1, proofs);
+        });
+        loops[from].end = end;
+        return is_one;
+    }
+    if (--proofs < 0) return false;
+    const ExprId high = ir::upper_bound(k_, index, loops);
     if (!exists(high)) return false;
     if (ir::proves_less(k_, high, extent)) return true;
     const std::vector<ExprId> dims = dims_within(k_, extent);

@@ -152,7 +152,7 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
                         const std::vector<ValueId>& from, const std::vector<ValueId>& to) {
     const Stmt& s = *nest[p];
     const Axis axis = axis_of(s);
-    loops_.push_back({s.symbol, s.value, s.end, s.step});
+    begin_loop(s);
     const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     passes(axis, from[p], to[p], [&] {
         if (p + 1 < nest.size()) {
@@ -162,7 +162,7 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
         }
     });
     are_apart_ = were_apart;
-    loops_.pop_back();
+    end_loop();
 }
 
 void Lowerer::run() {

@@ -242,9 +242,28 @@ ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
     return b_.binary(Op::Div, rounded, axis.step);
 }
 
+void Lowerer::begin_loop(const Stmt& s) {
+    loops_.push_back({s.symbol, s.value, s.end, s.step});
+    ir::LoopRange reach = loops_.back();
+    if (exists(s.step) && k_.is_constant(s.step)) {
+        const std::int64_t step = k_.integer_value(s.step);
+        const ExprId span = ir::simplify(k_, k_.binary(BinaryOp::Sub, s.end, s.value));
+        if (divisor_of(k_, facts_, span) % step == 0) {
+            const ExprId behind = k_.integer(step - 1);
+            reach = {s.symbol, s.value, k_.binary(BinaryOp::Sub, s.end, behind)};
+        }
+    }
+    reach_.push_back(reach);
+}
+
+void Lowerer::end_loop() {
+    loops_.pop_back();
+    reach_.pop_back();
+}
+
 void Lowerer::loop(const Stmt& s) {
     const Axis axis = axis_of(s);
-    loops_.push_back({s.symbol, s.value, s.end, s.step});
+    begin_loop(s);
     const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     const auto body = [&] { block(s.body); };
     const ValueId count = trips(s, axis);
@@ -260,7 +279,7 @@ void Lowerer::loop(const Stmt& s) {
         passes(axis, b_.integer(0), count, body);
     }
     are_apart_ = were_apart;
-    loops_.pop_back();
+    end_loop();
 }
 
 ValueId Lowerer::numbers(const Axis& axis) {

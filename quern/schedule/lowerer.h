@@ -10,6 +10,7 @@
 
 #include "quern/ir/index.h"
 #include "quern/lir/builder.h"
+#include "quern/schedule/ends.h"
 #include "quern/schedule/functions.h"
 #include "quern/schedule/matrices.h"
 #include "quern/schedule/passes.h"
@@ -43,6 +44,7 @@ public:
     Lowerer(Plan& plan, const ir::Facts& facts, const Target& target)
         : plan_(plan),
           k_(plan.kernel),
+          ends_(plan.kernel),
           facts_(facts),
           lanes_(target.lanes),
           fuses_(target.has_fma && plan.tiling.numerics != Numerics::Reproducible),
@@ -142,6 +144,8 @@ private:
     void inside(const std::vector<ir::Stmt>& statements);
     void under(const Bundle& which, const std::vector<ir::Stmt>& statements);
     void alloc(const ir::Stmt& s);
+    void begin_loop(const ir::Stmt& s);
+    void end_loop();
     void loop(const ir::Stmt& s);
     void serial_loop(const ir::Stmt& s);
     void tree_loop(const ir::Stmt& s);
@@ -202,6 +206,8 @@ private:
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
+    bool is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& loops, std::size_t from,
+                  int& proofs);
     ExprId extent(ir::BufferId buffer, std::size_t axis);
     ValueId stride(ir::BufferId buffer, std::size_t axis, std::int64_t& constant);
     bool has_lanes(ExprId id);
@@ -236,6 +242,7 @@ private:
 
     Plan& plan_;
     ir::Kernel& k_;
+    Ends ends_;
     const ir::Facts& facts_;
     int lanes_;
     /// A product and a sum may be one operation, where the language leaves it open.
@@ -289,7 +296,9 @@ private:
     /// That of the last pass of a loop, which has a first lane.
     ValueId rest_ = lir::kNone;
 
-    std::vector<ir::LoopRange> loops_;
+    /// The loops around; the second with the numbers from the first to the last that each takes,
+    /// where whole steps are seen to lead to its end.
+    std::vector<ir::LoopRange> loops_, reach_;
     std::vector<ExprId> guards_;
 };
 

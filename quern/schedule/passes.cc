@@ -322,12 +322,16 @@ bool is_of_launch(const ir::Kernel& kernel, ExprId id) {
 }
 
 ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis) {
-    const ExprId extent = kernel.extent(operand, axis);
-    for (const ir::Constraint& c : kernel.constraints) {
-        if (c.right == extent && kernel[c.left].kind != ExprKind::Extent) return c.left;
-        if (c.left == extent && kernel[c.right].kind != ExprKind::Extent) return c.right;
+    std::vector<ExprId> equal{kernel.extent(operand, axis)};
+    for (std::size_t i = 0; i < equal.size(); ++i) {
+        for (const ir::Constraint& c : kernel.constraints) {
+            if (c.left != equal[i] && c.right != equal[i]) continue;
+            const ExprId other = c.left == equal[i] ? c.right : c.left;
+            if (kernel[other].kind != ExprKind::Extent) return other;
+            if (std::ranges::find(equal, other) == equal.end()) equal.push_back(other);
+        }
     }
-    return extent;
+    return equal[0];
 }
 
 ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts) {
