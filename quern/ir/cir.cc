@@ -241,6 +241,11 @@ ExprId Kernel::cast(ExprId a, DType dtype, Span span) {
     return make({ExprKind::Cast, 0, dtype, 0, raw(a), 0, 0, span}, true);
 }
 
+bool Kernel::reads_output() const {
+    return std::any_of(exprs.begin(), exprs.end(),
+                       [&](const Expr& e) { return e.kind == ExprKind::Load && e.a == output(); });
+}
+
 std::int64_t Kernel::integer_value(ExprId id) const {
     const Expr& e = (*this)[id];
     return wrap(std::uint64_t(e.b) << 32 | e.a);

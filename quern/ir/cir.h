@@ -213,6 +213,7 @@ struct Kernel {
     std::int64_t workgroup[3] = {0, 0, 0};
 
     BufferId output() const { return operand_count; }
+    bool reads_output() const;
     const Expr& operator[](ExprId id) const { return exprs[static_cast<std::uint32_t>(id)]; }
 
     // Nodes. Each returns an existing node where an equal pure one is there. The arithmetic of

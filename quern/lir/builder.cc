@@ -151,9 +151,11 @@ ValueId Builder::shuffle(ValueId a, ValueId b, const std::vector<std::uint16_t>&
                    .bits = number});
 }
 
-ValueId Builder::fold(Op op, ValueId a) {
-    if (type(a).lanes == 1) return a;
-    return append({.op = Op::Fold, .fold = op, .type = {type(a).dtype, 1}, .a = a});
+ValueId Builder::fold(Op op, ValueId a, std::uint16_t row) {
+    const std::uint16_t lanes = type(a).lanes;
+    if (lanes == 1) return a;
+    const std::uint16_t left = row == 0 ? std::uint16_t(1) : lanes;
+    return append({.op = Op::Fold, .fold = op, .type = {type(a).dtype, left}, .a = a, .bits = row});
 }
 
 ValueId Builder::any(ValueId a) {

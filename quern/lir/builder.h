@@ -51,7 +51,9 @@ public:
     ValueId splat(ValueId a, std::uint16_t lanes);
     ValueId extract(ValueId a, std::uint16_t lane);
     ValueId shuffle(ValueId a, ValueId b, const std::vector<std::uint16_t>& pattern);
-    ValueId fold(Op op, ValueId a);
+
+    /// Over all lanes, or in each lane over its `row` of neighbours.
+    ValueId fold(Op op, ValueId a, std::uint16_t row = 0);
     ValueId any(ValueId a);
 
     ValueId add(ValueId a, ValueId b) { return binary(Op::Add, a, b); }

@@ -36,8 +36,12 @@ Hazards::Hazards(const Function& function, std::uint32_t subgroup)
     }
 }
 
-bool Hazards::are_shown(DType dtype) const {
-    return subgroup_ < lanes_ || !is_exchanged(dtype, subgroup_);
+std::optional<DType> Hazards::shown_as(const Inst& inst) const {
+    const std::optional<DType> dtype = exchanged_as(f_, inst);
+    const bool is_of_row = inst.op == Op::Fold && inst.bits != 0;
+    const std::uint64_t together = is_of_row ? inst.bits : lanes_;
+    const bool is_told = dtype && together <= subgroup_ && is_exchanged(*dtype, subgroup_);
+    return is_told ? std::nullopt : dtype;
 }
 
 void Hazards::State::add(const State& other) {
@@ -130,8 +134,7 @@ Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
 
 void Hazards::touch(ValueId id, State& state) const {
     const Inst& i = f_[id];
-    const auto dtype = exchanged_as(f_, i);
-    if (dtype && are_shown(*dtype)) state.uses[array_of(*dtype)].reads.insert(kAny);
+    if (const auto dtype = shown_as(i)) state.uses[array_of(*dtype)].reads.insert(kAny);
     if (is_load(i.op) && written_[i.buffer]) state.uses[i.buffer].reads.insert(who(i, id));
     if (is_store(i.op)) state.uses[i.buffer].writes.insert(who(i, id));
 }

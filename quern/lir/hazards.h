@@ -31,8 +31,9 @@ public:
     /// An array of a thread has memory of its own, which never is another array's.
     void keep(BufferId array) { kept_.insert(array); }
 
-    /// Whether lanes tell each other values of a dtype by an array.
-    bool are_shown(DType dtype) const;
+    /// The dtype of the array by which lanes tell each other the operand of an instruction; none
+    /// if subgroups do without, or nothing is told.
+    std::optional<DType> shown_as(const Inst& inst) const;
 
     /// Whether the lanes must meet before an access, and before the first iteration of a loop; both
     /// count what comes as touched.

@@ -69,8 +69,7 @@ private:
         };
         std::set<DType> shown;
         for (const Inst& i : from_.insts) {
-            const auto dtype = exchanged_as(from_, i);
-            if (dtype && hazards_.are_shown(*dtype)) shown.insert(*dtype);
+            if (const auto dtype = hazards_.shown_as(i)) shown.insert(*dtype);
         }
         std::uint64_t used = 0;
         for (const DType dtype : shown) used += bytes(2 * lanes_, dtype);
@@ -228,8 +227,11 @@ private:
         if (i.op == Op::Any) return any(value(i.a));
         const DType own = type(i.a).dtype, dtype = *exchanged_as(from_, i);
         const auto mine = [&](ValueId id) { return cast(value(id), own, dtype); };
-        if (i.op == Op::Fold) return cast(fold(i.fold, dtype, mine(i.a)), dtype, own);
-        const bool are_shown = hazards_.are_shown(dtype);
+        if (i.op == Op::Fold) {
+            const std::uint32_t row = i.bits == 0 ? lanes_ : std::uint32_t(i.bits);
+            return cast(fold(i.fold, dtype, mine(i.a), row), dtype, own);
+        }
+        const bool are_shown = hazards_.shown_as(i).has_value();
         ValueId result = kNone;
         if (i.op == Op::Extract) {
             if (are_shown) show(dtype, mine(i.a));
@@ -251,15 +253,17 @@ private:
             {.op = Op::Select, .type = {dtype, 1}, .a = equal(lane, place), .b = of_a, .c = of_b});
     }
 
-    /// Halves first. Lanes of different subgroups show each other values, those of one exchange
-    /// what comes of these with the lane that is half, a quarter, ... of the subgroup away.
-    ValueId fold(Op op, DType dtype, ValueId mine) {
-        const std::uint32_t together = is_exchanged(dtype, subgroup_) ? subgroup_ : 1;
+    /// Over a row of neighbours, halves first. Lanes of different subgroups show each other values,
+    /// those of one exchange what comes of these with the lane that is half, a quarter, ... of the
+    /// subgroup away.
+    ValueId fold(Op op, DType dtype, ValueId mine, std::uint32_t row) {
+        const std::uint32_t together =
+            is_exchanged(dtype, subgroup_) ? std::min(subgroup_, row) : 1;
         std::vector<ValueId> all = {mine};
-        if (together < lanes_) {
+        if (together < row) {
             show(dtype, mine);
-            const ValueId first = place_in_subgroup(together);
-            for (std::uint32_t n = 0; n < lanes_; n += together) {
+            const ValueId first = first_of(row, together);
+            for (std::uint32_t n = 0; n < row; n += together) {
                 const ValueId at = constant(kIndex, n);
                 const ValueId place = exists(first) ? binary(Op::Add, kIndex, first, at) : at;
                 if (n == 0) all.clear();
@@ -283,14 +287,20 @@ private:
         return from_lane(dtype, result, binary(Op::And, kIndex, lane(kIndex), others));
     }
 
-    /// None if each lane is a subgroup.
-    ValueId place_in_subgroup(std::uint32_t together) {
-        if (together == 1) return kNone;
-        return binary(Op::And, kIndex, lane(kIndex), constant(kIndex, together - 1));
+    /// The first lane of this lane's row that has its place in a subgroup; none: lane 0.
+    ValueId first_of(std::uint32_t row, std::uint32_t together) {
+        const std::uint32_t bits = (lanes_ - row) | (together - 1);
+        if (bits == 0) return kNone;
+        return binary(Op::And, kIndex, lane(kIndex), constant(kIndex, bits));
     }
 
     /// Which lane's value this lane gets.
     ValueId place_in(const std::vector<std::uint16_t>& pattern) {
+        std::uint32_t moved = 0;
+        for (std::uint32_t n = 0; n < lanes_; ++n) moved |= pattern[n] ^ n ^ pattern[0];
+        if (moved == 0) {
+            return binary(Op::Xor, kIndex, lane(kIndex), constant(kIndex, pattern[0]));
+        }
         ValueId place = constant(kIndex, pattern[0]);
         for (std::uint32_t n = 1; n < lanes_; ++n) {
             place = append({.op = Op::Select,
@@ -312,7 +322,8 @@ private:
     /// Whether a bool is true in some lane.
     ValueId any(ValueId condition) {
         const DType dtype = DType::UInt32;
-        return cast(fold(Op::Or, dtype, cast(condition, DType::Bool, dtype)), dtype, DType::Bool);
+        const ValueId mine = cast(condition, DType::Bool, dtype);
+        return cast(fold(Op::Or, dtype, mine, lanes_), dtype, DType::Bool);
     }
 
     // Control flow

@@ -36,7 +36,8 @@ enum class OpClass : std::uint8_t {
     Convert,   // Cast: a as Tensor::to converts. Bitcast: the same bits, the same size
     Lanes,     // Splat: a in every lane. Extract: lane `bits` of a. Any: true in some lane of a.
                // Shuffle: lanes of a and b by pattern `bits` of the function.
-               // Fold: `fold` over the lanes of a, halves first: 0 with n/2, ...; then 0 with n/4
+               // Fold: `fold` over the lanes of a, halves first: 0 with n/2, ...; then 0 with n/4.
+               // bits: 0, or over how many neighbours, a power of two: each lane gets its own's
                // FromLane: what a is in lane b (int32) of this lane's subgroup; 32 bits. All lanes
                // come to it together, and see nothing else of each other
     Memory,    // see Inst

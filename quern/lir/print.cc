@@ -70,6 +70,7 @@ private:
         if (inst.is_streamed) out_ += " streamed";
         if (inst.is_turned) out_ += " turned";
         if (inst.op == Op::Fold) out_ += fmt::format(" {}", to_string(inst.fold));
+        if (inst.op == Op::Fold && inst.bits != 0) out_ += fmt::format(" rows {}", inst.bits);
         out_ += ' ' + to_string(inst.type);
         const bool is_matrix = inst.op == Op::MatrixLoad || inst.op == Op::MatrixStore;
         if (is_matrix || class_of(inst.op) == OpClass::Memory) {

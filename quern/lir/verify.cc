@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "quern/lir/lir.h"
 
 namespace quern::lir {
@@ -156,8 +158,13 @@ private:
             check(id, type(i.a).dtype == DType::Bool && i.type == Type{DType::Bool, 1}, "bools");
         }
         if (i.op == Op::Fold) {
-            check(id, i.type == Type{type(i.a).dtype, 1}, "one lane of the operand's dtype");
-            check(id, (type(i.a).lanes & (type(i.a).lanes - 1)) == 0, "a power of two lanes");
+            const std::uint16_t lanes = type(i.a).lanes;
+            const std::uint16_t left = i.bits == 0 ? std::uint16_t(1) : lanes;
+            check(id, i.type == Type{type(i.a).dtype, left},
+                  "one lane of the operand's dtype, or all of them");
+            check(id, std::has_single_bit(lanes), "a power of two lanes");
+            check(id, i.bits == 0 || (i.bits < lanes && std::has_single_bit(i.bits)),
+                  "fewer neighbours than lanes, a power of two");
         }
     }
 

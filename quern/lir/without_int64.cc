@@ -577,6 +577,7 @@ private:
             const Value x = as_pair(a), y = as_pair(b);
             return pair(b_.shuffle(x.low, y.low, pattern), b_.shuffle(x.high, y.high, pattern));
         }
+        if (i.bits != 0) return fold_of_rows(i, a);
         std::vector<Value> all;
         const std::uint16_t count = b_.type(a.low).lanes;
         for (std::uint16_t n = 0; n < count; ++n) {
@@ -588,6 +589,19 @@ private:
             }
         }
         return all[0];
+    }
+
+    /// What a lane has, with that of the lane that is half, a quarter, ... of a row away.
+    Value fold_of_rows(const Inst& i, Value all) {
+        std::vector<std::uint16_t> pattern(i.type.lanes);
+        const auto moved = [&](ValueId v) { return b_.shuffle(v, v, pattern); };
+        for (std::uint64_t half = i.bits / 2; half > 0; half /= 2) {
+            for (std::size_t n = 0; n < pattern.size(); ++n) pattern[n] = std::uint16_t(n ^ half);
+            const Value other = all.is_pair() ? pair(moved(all.low), moved(all.high))
+                                              : narrow(moved(all.low), all.least, all.most);
+            all = binary(i.fold, all, other, i.type.dtype == DType::Int64);
+        }
+        return all;
     }
 
     /// Whatever it will hold fits in a pair.

@@ -71,6 +71,9 @@ public:
                 tiling_.splits.push_back({loop->symbol, Level::Grid, 1});
             }
         }
+        for (const Stmt& s : k_.body) {
+            if (s.kind == StmtKind::For && s.parallel) rows_in_point(grid_nest(k_, s));
+        }
         if (tiling_.numerics != Numerics::Reproducible) {
             for (const Stmt& s : k_.body) {
                 std::vector<const Stmt*> nest;
@@ -222,6 +225,51 @@ private:
         return sum;
     }
 
+    bool is_in_lanes(const Stmt& s) const {
+        return s.kind == StmtKind::For && tiling_.has(s.symbol, Level::Vector);
+    }
+
+    bool holds_lanes(const std::vector<Stmt>& block) const {
+        return std::ranges::any_of(block, [&](const Stmt& s) {
+            return is_in_lanes(s) || holds_lanes(s.body) || holds_lanes(s.otherwise);
+        });
+    }
+
+    /// The outermost loops of a block that may have rows of lanes, those of loops inside of them.
+    void find_rows(const std::vector<Stmt>& block, std::vector<const Stmt*>& found) {
+        for (const Stmt& s : block) {
+            if (is_in_lanes(s)) continue;
+            const bool may_be = s.kind == StmtKind::For && s.reduces.empty() &&
+                                trips(s) >= kFewRows && holds_lanes(s.body) &&
+                                why_not_lanes(k_, s).empty();
+            if (may_be) {
+                found.push_back(&s);
+            } else {
+                find_rows(s.body, found);
+                find_rows(s.otherwise, found);
+            }
+        }
+    }
+
+    /// Rows for the nests of a point that is not itself a lane: a row for each iteration, as many
+    /// as the longest fills.
+    void rows_in_point(const std::vector<const Stmt*>& grid) {
+        if (target_.rows == 1) return;
+        if (std::ranges::any_of(grid, [&](const Stmt* s) { return is_in_lanes(*s); })) return;
+        std::vector<const Stmt*> found;
+        find_rows(grid.back()->body, found);
+        int rows = 1;
+        for (const Stmt* s : found) {
+            while (rows < target_.rows && rows < trips(*s)) rows *= 2;
+        }
+        if (rows == 1) return;
+        const std::size_t before = tiling_.splits.size();
+        for (const Stmt* s : found) {
+            tiling_.splits.push_back({s->symbol, Level::Rows, std::uint16_t(rows)});
+        }
+        if (!legal(k_, target_, tiling_).empty()) tiling_.splits.resize(before);
+    }
+
     static bool holds_reduction(const std::vector<Stmt>& block) {
         return std::any_of(block.begin(), block.end(), [](const Stmt& s) {
             return (s.kind == StmtKind::For && !s.reduces.empty()) || holds_reduction(s.body);
@@ -263,6 +311,11 @@ private:
             const Stmt* most = nullptr;
             int loads = 0;
             for (const Stmt* outer : nest) {
+                if (tiling_.has(outer->symbol, Level::Rows)) {
+                    loads = 1;
+                    most = outer;
+                    break;
+                }
                 if (outer == &s || trips(*outer) < kFewRows) continue;
                 const int shared = loads_without(s.body, outer->symbol, s.symbol);
                 if (shared >= loads) {
@@ -292,10 +345,12 @@ private:
     bool in_rows(const Stmt& most, const Stmt& lanes) {
         const Stmt* const sum = sum_to_stage(lanes);
         if (!sum) return false;
-        int rows = 1;
-        while (rows < target_.rows && rows < trips(most)) rows *= 2;
+        int rows = tiling_.factor(most.symbol, Level::Rows);
         const std::size_t before = tiling_.splits.size();
-        tiling_.splits.push_back({most.symbol, Level::Rows, std::uint16_t(rows)});
+        if (rows == 1) {
+            while (rows < target_.rows && rows < trips(most)) rows *= 2;
+            tiling_.splits.push_back({most.symbol, Level::Rows, std::uint16_t(rows)});
+        }
         tiling_.splits.push_back({sum->symbol, Level::Stage, kStage});
         if (!legal(k_, target_, tiling_).empty()) {
             tiling_.splits.resize(before);

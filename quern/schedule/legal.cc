@@ -60,8 +60,11 @@ public:
                 nest.push_back(loop->symbol);
             }
         }
-        std::string why = block(k_.body, {});
-        if (!why.empty()) return why;
+        for (const Stmt& s : k_.body) {
+            const std::span all(&s, 1);
+            rows_ = rows_of(tiling_, all);
+            if (std::string why = block(all, {}); !why.empty()) return why;
+        }
         for (const Split& split : tiling_.splits) {
             if (seen_.count(split.loop) == 0) return name(split.loop) + ": it is no loop";
         }
@@ -70,6 +73,7 @@ public:
 
 private:
     struct Around {
+        bool in_grid = false;
         bool in_lanes = false;
         bool in_rows = false;
         ir::SymbolId rows = ir::kNone, lanes = ir::kNone;
@@ -78,7 +82,7 @@ private:
 
     std::string name(ir::SymbolId symbol) const { return k_.symbols[symbol].name; }
 
-    std::string block(const std::vector<Stmt>& statements, const Around& around) {
+    std::string block(std::span<const Stmt> statements, const Around& around) {
         for (const Stmt& s : statements) {
             Around inside = around;
             if (s.kind == StmtKind::For) {
@@ -87,6 +91,7 @@ private:
                     if (split.loop != s.symbol) continue;
                     const std::string why = reason(s, split, around);
                     if (!why.empty()) return name(s.symbol) + ": " + why;
+                    inside.in_grid |= split.level == Level::Grid;
                     inside.in_lanes |= split.level == Level::Vector;
                     inside.in_rows |= split.level == Level::Rows;
                     if (split.level == Level::Rows) inside.rows = s.symbol;
@@ -113,6 +118,10 @@ private:
                                        split.factor);
                 }
                 if (around.in_lanes) return "a loop around it has the lanes";
+                if (rows_ > 1 && !around.in_rows && !s.reduces.empty() &&
+                    tiling_.numerics == Numerics::Reproducible) {
+                    return "its sums have a partial for each lane of one row";
+                }
                 return why_not_lanes(k_, s);
             case Level::Rows:
                 return why_not_rows(s, split, around);
@@ -142,12 +151,23 @@ private:
         }
         if (around.in_lanes || around.in_rows) return "a loop around it has the lanes";
         // All of a function has vectors of one length.
+        if (split.factor != rows_) return fmt::format("other loops have {} rows", rows_);
+        const std::span<const ir::SymbolId> of_grid = grid_from(s.symbol);
+        if (of_grid.empty()) return why_not_rows_of_point(s, around);
         const auto is_in_lanes = [&](ir::SymbolId loop) {
             return loop != s.symbol && tiling_.has(loop, Level::Vector);
         };
-        if (std::ranges::none_of(grid_from(s.symbol), is_in_lanes)) {
+        if (std::ranges::none_of(of_grid, is_in_lanes)) {
             return "no loop of the grid inside has the lanes";
         }
+        return why_not_lanes(k_, s);
+    }
+
+    /// Inside of a point, where loops that are in no rows have the lanes of all.
+    std::string why_not_rows_of_point(const Stmt& s, const Around& around) {
+        if (!around.in_grid) return "no loop of a grid around it";
+        if (!s.reduces.empty()) return "it reduces";
+        if (!holds_lanes(s.body)) return "no loop inside has the lanes";
         return why_not_lanes(k_, s);
     }
 
@@ -192,6 +212,14 @@ private:
         return {};
     }
 
+    bool holds_lanes(const std::vector<Stmt>& block) const {
+        return std::ranges::any_of(block, [&](const Stmt& s) {
+            const bool is_in_lanes =
+                s.kind == StmtKind::For && tiling_.has(s.symbol, Level::Vector);
+            return is_in_lanes || holds_lanes(s.body) || holds_lanes(s.otherwise);
+        });
+    }
+
     static bool has_loop(const std::vector<Stmt>& block) {
         return std::ranges::any_of(block, [](const Stmt& s) {
             return s.kind == StmtKind::For || has_loop(s.body) || has_loop(s.otherwise);
@@ -220,6 +248,9 @@ private:
     std::vector<std::vector<ir::SymbolId>> grids_;
     std::set<ir::SymbolId> seen_;
 
+    /// Of the statement of the kernel that is looked at.
+    int rows_ = 1;
+
     /// Of all loops split into matrices.
     std::int64_t matrix_bytes_ = 0;
 };
@@ -230,15 +261,13 @@ std::string legal(const ir::Kernel& kernel, const Target& target) {
     if (!target.has_int64 && ir::needs_float64(kernel)) {
         return "float64: it has no integers of 64 bits";
     }
-    bool reads_output = false;
     for (const ir::Expr& e : kernel.exprs) {
         const bool is_remainder =
             e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Rem;
         if (is_remainder && is_floating(e.dtype)) return "% of floats";
-        reads_output |= e.kind == ExprKind::Load && e.a == kernel.output();
     }
     // Points that only write may be seen to be apart while they run: see watch().
-    return reads_output ? why_not_apart(kernel, kernel.body) : std::string();
+    return kernel.reads_output() ? why_not_apart(kernel, kernel.body) : std::string();
 }
 
 std::string legal(ir::Kernel& prepared, const Target& target, const Tiling& tiling) {

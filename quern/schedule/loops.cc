@@ -282,6 +282,15 @@ std::string why_not_lanes(ir::Kernel& kernel, const Stmt& loop) {
     return only_reduces(loop.body);
 }
 
+int rows_of(const Tiling& tiling, std::span<const Stmt> block) {
+    int rows = 1;
+    for (const Stmt& s : block) {
+        if (s.kind == StmtKind::For) rows = std::max(rows, tiling.factor(s.symbol, Level::Rows));
+        rows = std::max({rows, rows_of(tiling, s.body), rows_of(tiling, s.otherwise)});
+    }
+    return rows;
+}
+
 std::string why_points_meet(ir::Kernel& kernel, const Stmt& outermost) {
     std::vector<const Stmt*> nest{&outermost};
     while (nest.back()->body.size() == 1 && nest.back()->body[0].kind == StmtKind::For &&

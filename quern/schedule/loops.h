@@ -1,11 +1,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
+#include "quern/schedule/tiling.h"
 
 // What the loops of a kernel allow.
 
@@ -27,6 +29,9 @@ std::string why_not_independent(ir::Kernel& kernel, const ir::Stmt& loop);
 
 /// Why neighbouring iterations may not be the lanes of one vector, or empty.
 std::string why_not_lanes(ir::Kernel& kernel, const ir::Stmt& loop);
+
+/// The rows of lanes of the loops of a block; 1 if none has any.
+int rows_of(const Tiling& tiling, std::span<const ir::Stmt> block);
 
 /// Why two points of the parallel nest that begins here may use an element that one of them writes,
 /// or empty: each loop of the nest moves an axis of every use of what is written that no other loop

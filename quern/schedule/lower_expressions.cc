@@ -156,7 +156,7 @@ Bundle Lowerer::symbol(const ir::Expr& e) {
             break;
     }
     if (at_first_lane_) return name.bundle;
-    const ValueId steps = b_.mul(b_.iota(std::uint16_t(lanes_)), b_.integer(name.step));
+    const ValueId steps = b_.mul(b_.iota(all_lanes()), b_.integer(name.step));
     return map(name.bundle, [&](ValueId v) { return b_.add(v, steps); });
 }
 

@@ -295,8 +295,12 @@ void Lowerer::store(const ir::Stmt& s) {
             if (where.kind == Place::Kind::Seconds) {
                 offsets = b_.add(offset, b_.mul(b_.iota(lanes), b_.integer(2)));
             }
-            b_.scatter(s.buffer, b_.splat(offsets, lanes), b_.splat(v, lanes),
-                       mask_at(copy, lanes));
+            ValueId mask = mask_at(copy, lanes);
+            if (is_row_level_) {
+                const ValueId is_first = is_first_of_row();
+                mask = exists(mask) ? b_.binary(Op::And, mask, is_first) : is_first;
+            }
+            b_.scatter(s.buffer, b_.splat(offsets, lanes), b_.splat(v, lanes), mask);
         }
     });
 }

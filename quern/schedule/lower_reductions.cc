@@ -93,7 +93,7 @@ void Lowerer::extreme_in_lanes(const Stmt& s, ValueId seen) {
 }
 
 /// Lane l adds up iterations l, l + lanes, ...: partial l of the tree. Unrolled, each copy has sums
-/// of its own.
+/// of its own. In rows, each has those of its lanes.
 void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<void()>& body) {
     const auto combined = [&](BinaryOp op, ValueId x, ValueId y) { return arithmetic(op, x, y); };
     std::vector<Name> outer;
@@ -105,7 +105,7 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
         if (axis.unroll > 1) unrolls_.push_back(axis.unroll);
         name.bundle.axes = active_axes();
         for_each_copy(name.bundle.axes, [&](const Copy&) {
-            name.bundle.copies.push_back(b_.reg(b_.splat(start, std::uint16_t(axis.lanes))));
+            name.bundle.copies.push_back(b_.reg(b_.splat(start, all_lanes())));
         });
         if (axis.unroll > 1) unrolls_.pop_back();
         outer.push_back(names_.at(symbol));
@@ -114,10 +114,11 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
         const bool is_extreme = (op == BinaryOp::Min || op == BinaryOp::Max) &&
                                 (dtype == DType::Float32 || dtype == DType::Float64);
         if (is_extreme && unrolls_.empty()) {
-            nan_seen_[symbol] = b_.reg(b_.splat(b_.boolean(false), std::uint16_t(axis.lanes)));
+            nan_seen_[symbol] = b_.reg(b_.splat(b_.boolean(false), all_lanes()));
         }
     }
     passes(axis, b_.integer(0), trips(s, axis), body);
+    const auto row = std::uint16_t(rows_ > 1 ? lanes_ : 0);
     for (std::size_t i = 0; i < s.reduces.size(); ++i) {
         const ir::SymbolId symbol = s.reduces[i];
         const BinaryOp op = operator_of(s.body, symbol);
@@ -131,10 +132,12 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
                 sum = combined(op, sum, b_.get(registers[r + u]));
             }
             const DType dtype = k_.symbols[symbol].dtype;
-            sum = b_.fold(fold_of(op, dtype), sum);
+            sum = b_.fold(fold_of(op, dtype), sum, row);
             if (const auto seen = nan_seen_.find(symbol); seen != nan_seen_.end()) {
                 const double nan = std::numeric_limits<double>::quiet_NaN();
-                sum = b_.select(b_.any(b_.get(seen->second)), number(nan, dtype), sum);
+                const ValueId all = b_.get(seen->second);
+                const ValueId is_nan = row > 0 ? b_.fold(Op::Or, all, row) : b_.any(all);
+                sum = b_.select(is_nan, b_.splat(number(nan, dtype), b_.type(sum).lanes), sum);
                 nan_seen_.erase(seen);
             }
             total.copies.push_back(sum);

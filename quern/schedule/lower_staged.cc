@@ -2,6 +2,7 @@
 #include <bit>
 #include <utility>
 
+#include "quern/lir/lanes.h"
 #include "quern/schedule/lowerer.h"
 
 // Loops whose reads the lanes of a work-group share. Lane by lane the group copies what some
@@ -42,6 +43,9 @@ void always_loaded(const ir::Kernel& kernel, ExprId id, std::vector<ExprId>& loa
     }
 }
 
+/// Arrays of a point up to it are in the group's memory before those that loops are staged in.
+constexpr std::int64_t kNearBytes = lir::kGroupBytes / 4;
+
 bool declares(const std::vector<Stmt>& block, SymbolId symbol) {
     return std::ranges::any_of(block, [&](const Stmt& s) {
         const bool is_declaration = s.kind == StmtKind::Let || s.kind == StmtKind::Var;
@@ -52,11 +56,24 @@ bool declares(const std::vector<Stmt>& block, SymbolId symbol) {
 
 }  // namespace
 
+/// Whether what lanes share of a buffer is worth a copy in the group's memory. What loops in lanes
+/// write there none of them reads for others.
+bool Lowerer::is_far(ir::BufferId buffer) {
+    if (buffer < k_.output()) return true;
+    if (buffer == k_.output() || shared_arrays_.count(buffer) != 0) return false;
+    std::int64_t bytes = std::int64_t(size_of(k_.buffers[buffer].dtype));
+    for (const ExprId extent : k_.buffers[buffer].shape) {
+        if (!k_.is_constant(extent)) return true;
+        bytes = bytes > kNearBytes ? bytes : bytes * k_.integer_value(extent);
+    }
+    return bytes > kNearBytes;
+}
+
 /// How a load in the body of a staged loop is shared, or none: it must be seen to be in bounds,
 /// since lanes make it for others, and read what the loop and one axis of the lanes choose.
 std::optional<Lowerer::Staged> Lowerer::staged(ExprId load, const Stmt& s) {
     const ir::Expr e = k_[load];
-    if (e.a >= k_.output() || e.dtype == DType::Bool || e.count == 0) return std::nullopt;
+    if (e.dtype == DType::Bool || e.count == 0 || !is_far(e.a)) return std::nullopt;
     Staged tile;
     bool moves = false;
     const auto is_same_for_all = [&](SymbolId symbol) {

@@ -105,6 +105,7 @@ void Lowerer::serial_stage(const std::vector<const Stmt*>& statements) {
 
 void Lowerer::grid_stage(const Stmt& outermost) {
     open(fmt::format("stage{}", plan_.stages.size()));
+    stage_rows_ = rows_of(plan_.tiling, std::span(&outermost, 1));
     std::vector<const Stmt*> nest;
     for (const Stmt* loop : grid_nest(k_, outermost)) {
         if (!plan_.tiling.has(loop->symbol, Level::Grid)) break;
@@ -145,6 +146,7 @@ void Lowerer::grid_stage(const Stmt& outermost) {
         grid_axis(nest, 0, from, to);
     }
     b_.end_for();
+    stage_rows_ = 1;
     close(std::move(grid), iterations_of(k_, nest.back()->body));
 }
 
@@ -166,9 +168,7 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
 }
 
 void Lowerer::run() {
-    for (const ir::Expr& e : k_.exprs) {
-        reads_output_ |= e.kind == ir::ExprKind::Load && e.a == k_.output();
-    }
+    reads_output_ = k_.reads_output();
     std::uint32_t number = 0;
     for (const Stmt& s : k_.body) {
         if (s.kind == StmtKind::Let || s.kind == StmtKind::Var) slots_[s.symbol] = number++;

@@ -262,7 +262,8 @@ void Lowerer::end_loop() {
 }
 
 void Lowerer::loop(const Stmt& s) {
-    const Axis axis = axis_of(s);
+    Axis axis = axis_of(s);
+    if (axis.lanes > 1 && rows_ == 1) axis.lanes *= stage_rows_;
     begin_loop(s);
     const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     const auto body = [&] { block(s.body); };
@@ -283,11 +284,15 @@ void Lowerer::loop(const Stmt& s) {
 }
 
 ValueId Lowerer::numbers(const Axis& axis) {
-    const int rows = std::max(rows_, axis.rows);
-    const ValueId lane = b_.iota(std::uint16_t(lanes_ * rows));
-    if (rows == 1) return lane;
+    const ValueId lane = b_.iota(all_lanes());
+    if (std::max(rows_, axis.rows) == 1) return lane;
     if (axis.rows == 1) return b_.binary(Op::And, lane, b_.integer(lanes_ - 1));
     return b_.binary(Op::ShiftRight, lane, b_.integer(std::countr_zero(unsigned(lanes_))));
+}
+
+ValueId Lowerer::is_first_of_row() {
+    const ValueId place = b_.binary(Op::And, b_.iota(all_lanes()), b_.integer(lanes_ - 1));
+    return b_.compare(Op::Equal, place, b_.integer(0));
 }
 
 void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
@@ -295,9 +300,11 @@ void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
     const ir::SymbolId symbol = axis.loop->symbol;
     const bool was_in_lanes = in_lanes_;
     const int rows = rows_;
+    const bool was_row_level = is_row_level_;
     const ir::SymbolId lane_symbol = lane_symbol_;
     if (axis.width() > 1) in_lanes_ = true;
     if (axis.rows > 1) rows_ = axis.rows;
+    if (axis.width() > 1) is_row_level_ = axis.rows > 1;
     // Lanes of rows are at any distance from each other.
     const bool is_shared = axis.width() > 1 && rows_ > 1;
     if (axis.lanes > 1) lane_symbol_ = is_shared ? ir::kNone : symbol;
@@ -324,6 +331,7 @@ void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
     names_.erase(symbol);
     in_lanes_ = was_in_lanes;
     rows_ = rows;
+    is_row_level_ = was_row_level;
     lane_symbol_ = lane_symbol;
     if (pass.unroll > 1) unrolls_.pop_back();
 }

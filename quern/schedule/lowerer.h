@@ -160,6 +160,7 @@ private:
 
     /// Which iteration of a pass is whose, for each lane.
     ValueId numbers(const Axis& axis);
+    ValueId is_first_of_row();
     void reduce_lanes(const ir::Stmt& s, const Axis& axis, const std::function<void()>& body);
 
     // Expressions
@@ -195,6 +196,7 @@ private:
     };
     bool is_streamed(const ir::Stmt& store);
     std::uint32_t number_apart(const ir::Stmt& store);
+    bool is_far(ir::BufferId buffer);
     std::optional<Staged> staged(ExprId load, const ir::Stmt& s);
     void fill(ExprId load, const Staged& tile, const Pass& along);
     ValueId read_apart(ExprId load, const std::map<ir::SymbolId, ValueId>& at, ValueId mask);
@@ -235,7 +237,8 @@ private:
 
     /// Fails where `holds` is false for a lane that the mask does not leave out.
     void assert_where_active(ValueId holds, const Copy& copy, lang::Span span);
-    std::uint16_t active_lanes() const { return in_lanes_ ? std::uint16_t(lanes_ * rows_) : 1; }
+    std::uint16_t active_lanes() const { return in_lanes_ ? all_lanes() : 1; }
+    std::uint16_t all_lanes() const { return std::uint16_t(lanes_ * stage_rows_); }
     std::uint32_t active_axes() const { return (1u << unrolls_.size()) - 1; }
 
     class Scope;
@@ -274,7 +277,14 @@ private:
     /// Of an extremum that lanes reduce: a register that says in which lanes a NaN was.
     std::unordered_map<ir::SymbolId, ValueId> nan_seen_;
     bool in_lanes_ = false;
+
+    /// Of the function's vectors, and of the loop around that has rows: 1 outside of it, where a
+    /// loop in lanes has those of all rows.
+    int stage_rows_ = 1;
     int rows_ = 1;
+
+    /// Each row is one iteration: no loop inside of the rows has the lanes.
+    bool is_row_level_ = false;
 
     /// Of the axes that have the lanes, where there are rows.
     std::map<ir::SymbolId, Pass> sharing_;

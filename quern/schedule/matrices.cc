@@ -16,7 +16,7 @@ ExprId loaded(const ir::Kernel& kernel, ExprId id, const lir::Atom& atom) {
     const Expr& cast = kernel[id];
     if (cast.kind != ExprKind::Cast || cast.dtype != atom.sum) return ir::kNoExpr;
     const Expr& load = kernel[ExprId{cast.a}];
-    const bool is_operand = load.kind == ExprKind::Load && load.a < kernel.operand_count;
+    const bool is_operand = load.kind == ExprKind::Load && load.a != kernel.output();
     return is_operand && load.dtype == atom.operand ? ExprId{cast.a} : ir::kNoExpr;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/conformance/operands.h"
+#include "tests/cpu/compiled_run.h"
 #include "tests/cpu/lanes_run.h"
 #include "tests/cpu/random_tiling.h"
 #include "tests/sanitized.h"
@@ -196,6 +197,31 @@ TEST(Matrices, AreRefusedWithAReason) {
     EXPECT_EQ(why([](Tiling&, Target& d) { d.subgroup = 256; }), "k: fewer lanes than a subgroup");
     EXPECT_EQ(why([&](Tiling& t, Target&) { split(t, Level::Unroll).factor = 8; }),
               "k: 20480 bytes of a work-group, 12288 at most");
+}
+
+/// Rows of lanes inside of a point, for tiles that are whole and cut off.
+TEST(Matrices, AreOfTilesToo) {
+    for (const std::int64_t length : {70, 128}) {
+        const Shape shape{1, 1, length, 48};
+        const auto some = [&](std::uint64_t seed) {
+            return uniform(shape, seed, -1, 1, DType::Float16);
+        };
+        const Case c(example_text("14"), {some(1), some(2), some(3)});
+        for (const Device& device : std::span(kDevices).first(2)) {
+            const Plan plan =
+                schedule::plan(c.kernel(), c.facts(), Numerics::Strict, target_of(device));
+            const auto functions = cpu_test::functions_of(plan, device.subgroup);
+            EXPECT_TRUE(multiplies_matrices(functions.at(0)));
+            EXPECT_TRUE(lir::has_room_for_matrices(functions[0]));
+            if (length != 70) continue;
+            const cpu_test::LanesRun run = cpu_test::run_on_lanes(c, plan, functions);
+            EXPECT_EQ(run.mistake, "");
+            ASSERT_TRUE(run.result);
+            // What is added up in another order may round to the next float16, of which one is
+            // 2^-11.
+            cpu_test::expect_near(*run.result, *c.interpreted(), 0x1p-11, 1);
+        }
+    }
 }
 
 TEST(Matrices, ByRandomTilingsAddUpSmallIntegersExactly) {

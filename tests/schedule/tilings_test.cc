@@ -192,7 +192,7 @@ TEST(Legal, SaysWhyALoopHasNoRowsOfLanes) {
               "j: a loop around it has the lanes");
     EXPECT_EQ(why({lanes, {"k", Level::Rows, 4}}), "k: a loop around it has the lanes");
     EXPECT_EQ(why_not(matmul(), {lanes, rows}, Numerics::Strict, groups),
-              "i: no loop of the grid inside has the lanes");
+              "i: no loop of a grid around it");
     EXPECT_EQ(why_not(matmul(), {lanes, rows}), "i: the processor has no rows of lanes");
 
     const Loop stage{"k", Level::Stage, 16};
@@ -219,6 +219,36 @@ TEST(Legal, SaysWhyALoopHasNoRowsOfLanes) {
                        {"l", Level::Stage, 16}},
                       Numerics::Strict, groups),
               "k: a loop inside of it");
+}
+
+TEST(Legal, SaysWhyALoopOfAPointHasNoRowsOfLanes) {
+    const Case c(
+        "compute(x) {\n@kernel custom\nfor p in 0..batch:\n  var all = 0.0\n"
+        "  for h in 0..n: all += x[p, 0, h]\n  for i in 0..m:\n    var s = 0.0\n"
+        "    for k in 0..n: s += x[p, i, k]\n    for l in 0..n: out[p, i, l] = s\n"
+        "  for j in 0..m:\n    for q in 0..n: all += x[p, j, q]\n"
+        "  for r in 0..m:\n    for t in 0..n: out[p, r, t] = out[p, r, t] + all\n}",
+        {Tensor({2, 8, 32})});
+    const auto why = [&](std::vector<Loop> loops, Numerics numerics = Numerics::Strict) {
+        loops.insert(loops.begin(), {"p", Level::Grid, 1});
+        return why_not(c, loops, numerics, Target{.rows = 4});
+    };
+    const Loop rows{"i", Level::Rows, 4}, lanes{"k", Level::Vector, 16};
+    EXPECT_EQ(why({rows, lanes}), "");
+    EXPECT_EQ(why({rows, lanes}, Numerics::Reproducible), "");
+    EXPECT_EQ(why({rows, {"l", Level::Vector, 16}}), "");
+    EXPECT_EQ(why({rows, lanes, {"r", Level::Rows, 4}, {"t", Level::Vector, 16}}), "");
+    EXPECT_EQ(why({rows}), "i: no loop inside has the lanes");
+    EXPECT_EQ(why({rows, lanes, {"i", Level::Vector, 16}}), "k: a loop around it has the lanes");
+    EXPECT_EQ(why({lanes, {"l", Level::Rows, 4}}), "l: no loop inside has the lanes");
+    EXPECT_EQ(why({rows, lanes, {"r", Level::Rows, 2}, {"t", Level::Vector, 16}}),
+              "r: other loops have 4 rows");
+    EXPECT_EQ(why({{"j", Level::Rows, 4}, {"q", Level::Vector, 16}}), "j: it reduces");
+    const Loop all{"h", Level::Vector, 16};
+    EXPECT_EQ(why({rows, lanes, all}), "");
+    EXPECT_EQ(why({all}, Numerics::Reproducible), "");
+    EXPECT_EQ(why({rows, lanes, all}, Numerics::Reproducible),
+              "h: its sums have a partial for each lane of one row");
 }
 
 TEST(Legal, NamesASplitThatIsNoneOfALoop) {

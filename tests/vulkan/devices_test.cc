@@ -332,6 +332,40 @@ TEST_P(Vulkan, GroupsShareWhatAProductReads) {
     }
 }
 
+/// Rows of lanes inside of a point, each of which folds what its own have.
+TEST_P(Vulkan, GroupsHaveRowsOfLanesForTiles) {
+    const auto attention = [](std::int64_t length, std::int64_t width) {
+        const Shape shape{1, 2, length, width};
+        return cpu_test::Case(example_text("14"),
+                              {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3)});
+    };
+    const cpu_test::Case cut = attention(70, 24), whole = attention(64, 32);
+    const auto exact =
+        cut.on_vulkan(device(), Numerics::Reproducible, vulkan::PointsAre::GroupsByMemory);
+    ASSERT_TRUE(exact.has_value());
+    EXPECT_TRUE(same_numbers(*exact, *cut.interpreted()));
+    for (const cpu_test::Case* c : {&cut, &whole}) {
+        const auto strict = c->on_vulkan(device(), Numerics::Strict, vulkan::PointsAre::Groups);
+        ASSERT_TRUE(strict.has_value());
+        // Exponents, sums of up to 32 numbers of at most 4, are off by up to 128 x 2^-24.
+        cpu_test::expect_near(*strict, *c->interpreted(), 1e-5, 2);
+    }
+    for (const DType dtype : {DType::Float32, DType::Float16, DType::Int8, DType::Int64}) {
+        SCOPED_TRACE(to_string(dtype));
+        const Tensor x = uniform({2, 13, 37}, 4, -4, 4).to(DType::Int32).to(dtype);
+        for (const char* step : {"s += x[p, i, k]", "s = max(s, x[p, i, k])"}) {
+            const cpu_test::Case c(
+                "compute(x) {\n@kernel custom\nfor p in 0..batch:\n  let first = x[p, 0, 0]\n"
+                "  for i in 0..m:\n    var s = x[p, i, 0]\n    for k in 0..n: " +
+                    std::string(step) + "\n    out[p, i] = s + first\n}",
+                {x});
+            const auto got = c.on_vulkan(device(), Numerics::Strict, vulkan::PointsAre::Groups);
+            ASSERT_TRUE(got.has_value());
+            EXPECT_TRUE(same_numbers(*got, *c.interpreted())) << step;
+        }
+    }
+}
+
 /// Lanes read what others wrote: in a loop behind the writes, and at once.
 TEST_P(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
     const std::string begin =

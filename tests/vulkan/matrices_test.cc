@@ -10,6 +10,7 @@
 #include "quern/frontend/prepare.h"
 #include "quern/frontend/self_test.h"
 #include "tests/conformance/operands.h"
+#include "tests/cpu/compiled_run.h"
 #include "tests/cpu/vulkan_devices.h"
 
 namespace quern {
@@ -82,6 +83,19 @@ TEST_P(VulkanMatrices, ReadOperandsOfAnyLayout) {
             expect_right(Case(example_text("09"), {x, y}));
         }
     }
+}
+
+TEST_P(VulkanMatrices, AreOfTilesToo) {
+    const Shape shape{1, 2, 70, 48};
+    const auto some = [&](std::uint64_t seed) {
+        return uniform(shape, seed, -1, 1, DType::Float16);
+    };
+    const Case c(example_text("14"), {some(1), some(2), some(3)});
+    EXPECT_GT(groups_of(c).atom.rows, 0);
+    const auto got = c.on_vulkan(device(), Numerics::Strict, PointsAre::Groups);
+    ASSERT_TRUE(got.has_value());
+    // What is added up in another order may round to the next float16, of which one is 2^-11.
+    cpu_test::expect_near(*got, *c.interpreted(), 0x1p-11, 1);
 }
 
 TEST_P(VulkanMatrices, AreSaidAndTried) {

@@ -360,6 +360,7 @@ private:
             const LLVMValueRef zeros = LLVMConstNull(LLVMVectorType(types_.i32(), i.type.lanes));
             return LLVMBuildShuffleVector(b_, first, LLVMGetPoison(type), zeros, "");
         }
+        QUERN_CHECK(i.bits == 0, "rows of lanes are of work-groups");
         for (unsigned half = lanes_of(a) / 2; half > 1; half /= 2) {
             a = fold(i.fold, i.type.dtype, shuffle(a, 0, half), shuffle(a, half, half));
         }
