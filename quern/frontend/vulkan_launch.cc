@@ -181,6 +181,11 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
         InFlight::note_read(operand, number, outcome.ticket);
     }
     InFlight::note_written(result, number, outcome.ticket);
+    // The loops of a lane have fewer iterations than those of a point. What was written is again.
+    if (outcome.is_cut && points == vulkan::PointsAre::Chosen && !kernel.reads_output()) {
+        return run_on_vulkan(launch, device, result, keeps_result, vulkan::PointsAre::Groups,
+                             may_be_small);
+    }
     if (outcome.is_cut) {
         raise(
             Refusal("points of so many iterations that its driver does not run all", device.id()));

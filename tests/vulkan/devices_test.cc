@@ -366,6 +366,16 @@ TEST_P(Vulkan, GroupsHaveRowsOfLanesForTiles) {
     }
 }
 
+/// A driver that ends loops after 65,536 iterations runs tiles whose point would have more.
+TEST_P(Vulkan, RunsTilesThatAreTooLongForAnInvocation) {
+    const Shape shape{1, 1, 320, 64};
+    const cpu_test::Case c(example_text("14"),
+                           {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3)});
+    const auto got = c.on_vulkan(device(), Numerics::Strict);
+    ASSERT_TRUE(got.has_value());
+    cpu_test::expect_near(*got, *c.interpreted(), 1e-5, 2);
+}
+
 /// Lanes read what others wrote: in a loop behind the writes, and at once.
 TEST_P(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
     const std::string begin =
