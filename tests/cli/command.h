@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,8 @@ inline pid_t start(const std::vector<std::string>& arguments, int out, int err) 
     argv.push_back(nullptr);
     const pid_t child = fork();
     if (child == 0) {
+        // A shell that starts tests in the background has it ignored.
+        std::signal(SIGINT, SIG_DFL);
         dup2(out, STDOUT_FILENO);
         dup2(err, STDERR_FILENO);
         execvp(argv[0], argv.data());

@@ -39,6 +39,7 @@ void expect_right(const Case& c, Numerics numerics = Numerics::Strict,
     const std::optional<Tensor> expected = c.interpreted();
     ASSERT_TRUE(expected);
     for (const std::uint32_t subgroup : subgroups) {
+        if (kSanitized && subgroup != subgroups.back()) continue;
         SCOPED_TRACE("subgroups of " + std::to_string(subgroup));
         const cpu_test::LanesRun run =
             cpu_test::run_on_lanes(c, numerics, vulkan::kGroups, subgroup);
