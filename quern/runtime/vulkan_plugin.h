@@ -195,10 +195,10 @@ public:
     virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
 
     /// Begins to copy from `data` to the device, for the launches that come. Only of memory that is
-    /// not seen.
+    /// not seen, and that no launch uses which has not been waited for.
     virtual Outcome upload(std::size_t device, const Memory& memory) = 0;
 
-    /// Copies from the device to `data`, after the launches that came, and waits.
+    /// Copies from the device to `data`, and waits. Of such memory too.
     virtual Outcome fetch(std::size_t device, const Memory& memory) = 0;
 
     /// Begins a launch, after those before it. Operands that are not in the device's memory are

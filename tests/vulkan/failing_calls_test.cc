@@ -371,6 +371,20 @@ TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {
     EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
 }
 
+/// Whoever does not wait for the other queue finds that it has done nothing.
+TEST_F(FailingCalls, NoneWhereAQueueOnlyCopies) {
+    const Probed probed = probe("memory of its own; transfer queue");
+    EXPECT_TRUE(probed.has_happened);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
+    EXPECT_TRUE(probed.says("mock: a transfer")) << probed.said;
+    EXPECT_FALSE(probed.says("a buffer of one family")) << probed.said;
+    // Nothing is copied where the host sees the memory.
+    const Probed seen = probe("transfer queue");
+    EXPECT_TRUE(seen.says("vulkan:0: right\nvulkan:0: right\n")) << seen.said;
+    EXPECT_FALSE(seen.says("mock: a transfer")) << seen.said;
+}
+
 TEST_F(FailingCalls, NoneWhereBuffersHaveNoAddressesAndAreBound) {
     for (const char* order : {"no addresses", "no memory model", "no addresses; coarse bindings"}) {
         const Probed probed = probe(order);

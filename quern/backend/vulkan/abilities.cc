@@ -154,6 +154,12 @@ Abilities::Abilities(VkPhysicalDevice device) {
         if (is_own) memory = std::max(memory, std::int64_t(heaps.memoryHeaps[i].size));
     }
     is_memory_seen = host_sees_memory(heaps);
+    // Where the host sees it nothing is copied.
+    for (std::uint32_t i = 0; i < count && !is_memory_seen; ++i) {
+        constexpr VkQueueFlags kOther = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+        const VkQueueFlags flags = families[i].queueFlags;
+        if ((flags & VK_QUEUE_TRANSFER_BIT) != 0 && (flags & kOther) == 0) transfer_family = i;
+    }
 }
 
 /// The size that Vulkan says is that of every pipeline only where a driver has no other: Intel's

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "quern/runtime/compiled.h"
@@ -137,8 +139,13 @@ private:
 struct GpuDevice::Lent {
     Pool::Block* block = nullptr;
 
-    /// Once it is returned: the last launch that uses it, and what was returned before it.
+    /// Once it is returned, the last launch that uses it.
     std::uint64_t ticket = 0;
+
+    /// The last transfer to it, which no launch follows where that failed.
+    std::uint64_t moved = 0;
+
+    /// What was returned before it.
     Lent* next = nullptr;
 };
 
@@ -185,10 +192,16 @@ void GpuDevice::open(VkPhysicalDevice physical) {
     v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     v11.pNext = &v12;
     const float priority = 1;
-    const VkDeviceQueueCreateInfo queue{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                        .queueFamilyIndex = abilities_.queue_family,
-                                        .queueCount = 1,
-                                        .pQueuePriorities = &priority};
+    std::vector<std::uint32_t> families{abilities_.queue_family};
+    const bool has_transfers = abilities_.transfer_family != Abilities::kNoQueue;
+    if (has_transfers) families.push_back(abilities_.transfer_family);
+    std::vector<VkDeviceQueueCreateInfo> queues;
+    for (const std::uint32_t family : families) {
+        queues.push_back({.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                          .queueFamilyIndex = family,
+                          .queueCount = 1,
+                          .pQueuePriorities = &priority});
+    }
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT sizes{
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT,
         .subgroupSizeControl = VK_TRUE,
@@ -204,8 +217,8 @@ void GpuDevice::open(VkPhysicalDevice physical) {
     add(!abilities_.atoms.empty(), kCooperativeMatrix, matrices);
     const VkDeviceCreateInfo about{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                    .pNext = &v11,
-                                   .queueCreateInfoCount = 1,
-                                   .pQueueCreateInfos = &queue,
+                                   .queueCreateInfoCount = std::uint32_t(queues.size()),
+                                   .pQueueCreateInfos = queues.data(),
                                    .enabledExtensionCount = std::uint32_t(extensions.size()),
                                    .ppEnabledExtensionNames = extensions.data(),
                                    .pEnabledFeatures = &abilities_.core};
@@ -216,13 +229,17 @@ void GpuDevice::open(VkPhysicalDevice physical) {
     const bool is_seen = abilities_.is_memory_seen;
     const auto area = [&](Kind kind) {
         return std::make_unique<Area>(physical, device_, vk_, kind, abilities_.largest_allocation,
-                                      abilities_.buffers == BuffersAre::Addressed, kIdle);
+                                      abilities_.buffers == BuffersAre::Addressed, families, kIdle);
     };
     own_ = area(is_seen ? Kind::Shared : Kind::Own);
     if (!is_seen) staging_ = area(Kind::Staging);
     const bool is_processor = abilities_.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     most_work_ = is_processor ? kMostWorkOfProcessor : kMostWork;
-    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, most_work_);
+    queue_ = std::make_unique<Queue>(device_, vk_, abilities_.queue_family, Queue::Does::Everything,
+                                     most_work_);
+    if (!has_transfers) return;
+    transfers_ = std::make_unique<Queue>(device_, vk_, abilities_.transfer_family,
+                                         Queue::Does::Copies, most_work_);
 }
 
 GpuDevice::~GpuDevice() { close(); }
@@ -231,6 +248,7 @@ void GpuDevice::close() noexcept {
     if (!device_) return;
     vk_.vkDeviceWaitIdle(device_);
     queue_.reset();
+    transfers_.reset();
     own_.reset();
     staging_.reset();
     sets_.reset();
@@ -240,15 +258,38 @@ void GpuDevice::close() noexcept {
 Taken GpuDevice::take(Area& area, std::size_t bytes) {
     const std::size_t size = std::max<std::size_t>(bytes, 1);
     if (Pool::Block* const block = area.pool.allocate(size)) return {&area.pool, block};
-    submit();
-    queue_->wait(queue_->submitted());
+    submit(*queue_);
+    wait_for_submitted();
     reclaim();
     return {&area.pool, area.pool.allocate(size)};
 }
 
-void GpuDevice::submit() {
+void GpuDevice::wait_for_submitted() const {
+    queue_->wait(queue_->submitted());
+    if (transfers_) transfers_->wait(transfers_->submitted());
+}
+
+GpuDevice::Lent* GpuDevice::lent_at(const std::byte* data) const {
+    return std::prev(lent_.upper_bound(data))->second;
+}
+
+/// What a launch reads is there before it begins. A transfer needs no such order: whoever asks for
+/// one has waited for the launches that use the memory.
+void GpuDevice::begin_after_moves(const Work& work) {
+    if (!transfers_) return;
+    std::uint64_t last = 0;
+    const auto look = [&](const Range& range) {
+        const bool is_lent = range.is_on_device && range.bytes > 0;
+        if (is_lent) last = std::max(last, lent_at(range.data)->moved);
+    };
+    for (const Range& operand : work.operands) look(operand);
+    look(work.output);
+    if (last > moved_) queue_->begin_after(*transfers_, last);
+}
+
+void GpuDevice::submit(Queue& queue) {
     try {
-        queue_->submit();
+        queue.submit();
     } catch (const VulkanError& error) {
         // What was recorded before is not known to be done.
         lose(error);
@@ -272,6 +313,12 @@ Memory GpuDevice::allocate(std::size_t bytes) {
     memory.bytes = bytes;
     memory.is_seen = !staging_;
     memory.is_zero = lent->block->is_zero();
+    try {
+        if (transfers_) lent_.emplace(memory.data, lent.get());
+    } catch (const std::bad_alloc&) {
+        own_->pool.free(lent->block);
+        throw;
+    }
     memory.block = lent.release();
     return memory;
 }
@@ -280,7 +327,8 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     auto* const lent = static_cast<Lent*>(memory.block);
     const std::lock_guard lock(mutex_);
     if (is_ending_) return;
-    if (ticket <= ended_) {
+    lent_.erase(memory.data);
+    if (ticket <= ended_ && lent->moved <= moved_) {
         own_->pool.free(lent->block);
         delete lent;
         return;
@@ -292,9 +340,10 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
 
 void GpuDevice::reclaim() {
     ended_ = queue_->reclaim();
+    if (transfers_) moved_ = transfers_->reclaim();
     for (Lent** at = &returned_; *at;) {
         Lent* const lent = *at;
-        if (lent->ticket > ended_) {
+        if (lent->ticket > ended_ || lent->moved > moved_) {
             at = &lent->next;
             continue;
         }
@@ -313,7 +362,7 @@ std::string GpuDevice::wait(std::uint64_t ticket) {
     if (ticket <= ended_) return {};
     if (!lost_.empty()) return lost_;
     try {
-        if (ticket > queue_->submitted()) submit();
+        if (ticket > queue_->submitted()) submit(*queue_);
         const std::uint64_t submitted = std::min(ticket, queue_->submitted());
         lock.unlock();
         queue_->wait(submitted);
@@ -330,7 +379,7 @@ void GpuDevice::wait_for_all() noexcept {
     const std::lock_guard lock(mutex_);
     if (!lost_.empty()) return;
     try {
-        queue_->wait(queue_->submitted());
+        wait_for_submitted();
     } catch (const VulkanError&) {
         // Whoever wants a result is told.
     }
@@ -530,11 +579,11 @@ Outcome GpuDevice::attempt(const Body& body) {
     return outcome;
 }
 
-void GpuDevice::submit_and_wait(std::unique_lock<std::mutex>& lock) {
-    const std::uint64_t ticket = queue_->ticket();
-    submit();
+void GpuDevice::submit_and_wait(Queue& queue, std::unique_lock<std::mutex>& lock) {
+    const std::uint64_t ticket = queue.ticket();
+    submit(queue);
     lock.unlock();
-    queue_->wait(ticket);
+    queue.wait(ticket);
     lock.lock();
     reclaim();
 }
@@ -560,6 +609,7 @@ Outcome GpuDevice::run(const Work& work) {
         queue_->commands();
         queue_->reserve(blocks.all().size());
         is_recorded = true;
+        begin_after_moves(work);
         queue_->copy(blocks.before());
         record(work, recipe);
         queue_->copy(blocks.after());
@@ -570,7 +620,7 @@ Outcome GpuDevice::run(const Work& work) {
             queue_->submit_if_due();
             return;
         }
-        submit_and_wait(lock);
+        submit_and_wait(*queue_, lock);
         const auto says = [&](std::size_t why) {
             std::uint32_t word = 0;
             std::memcpy(&word, recipe.table + why, sizeof word);
@@ -587,18 +637,26 @@ Outcome GpuDevice::run(const Work& work) {
 
 Outcome GpuDevice::upload(const Memory& memory) {
     return attempt([&](auto&, Blocks& blocks, bool& is_recorded, Outcome&) {
+        Lent& lent = *static_cast<Lent*>(memory.block);
         for (std::size_t at = 0; at < memory.bytes; at += kMostCopied) {
             const std::size_t bytes = std::min(kMostCopied, memory.bytes - at);
             const Blocks::Piece staging = blocks.take_seen(bytes);
             std::memcpy(staging.host, memory.data + at, bytes);
-            queue_->commands();
-            queue_->reserve(blocks.all().size());
+            Queue& queue = mover();
+            queue.commands();
+            queue.reserve(blocks.all().size());
             is_recorded = true;
             const Copy copy{staging.place, own_->heap.find(memory.data + at), bytes};
-            queue_->copy({&copy, 1});
-            queue_->keep(blocks.all(), nullptr);
+            queue.copy({&copy, 1});
+            queue.keep(blocks.all(), nullptr);
             blocks.leave();
-            queue_->submit_if_due();
+            // A launch may begin after it only once it is submitted.
+            if (transfers_) {
+                lent.moved = transfers_->ticket();
+                submit(*transfers_);
+            } else {
+                queue_->submit_if_due();
+            }
             is_recorded = false;
         }
     });
@@ -609,11 +667,12 @@ Outcome GpuDevice::fetch(const Memory& memory) {
         for (std::size_t at = 0; at < memory.bytes; at += kMostCopied) {
             const std::size_t bytes = std::min(kMostCopied, memory.bytes - at);
             const Blocks::Piece staging = blocks.take_seen(bytes);
-            queue_->commands();
+            Queue& queue = mover();
+            queue.commands();
             is_recorded = true;
             const Copy copy{own_->heap.find(memory.data + at), staging.place, bytes};
-            queue_->copy({&copy, 1});
-            submit_and_wait(lock);
+            queue.copy({&copy, 1});
+            submit_and_wait(queue, lock);
             is_recorded = false;
             std::memcpy(memory.data + at, staging.host, bytes);
             blocks.free();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -64,6 +65,9 @@ struct Abilities {
 
     static constexpr std::uint32_t kNoQueue = ~std::uint32_t{0};
     std::uint32_t queue_family = kNoQueue;
+
+    /// Of queues that only copy, which they do while others compute.
+    std::uint32_t transfer_family = kNoQueue;
     std::int64_t memory = 0;
 
     /// Of it, in one piece.
@@ -158,9 +162,15 @@ private:
                   std::uint64_t each);
     VkPipeline pipeline(std::span<const std::uint32_t> module, VkPipelineLayout layout,
                         const Groups& groups, const DriverCode* kept);
-    void submit();
-    void submit_and_wait(std::unique_lock<std::mutex>& lock);
+    void submit(Queue& queue);
+    void submit_and_wait(Queue& queue, std::unique_lock<std::mutex>& lock);
+    void wait_for_submitted() const;
     void reclaim();
+
+    /// What copies between tensors and the host: a queue of its own, or the one that computes.
+    Queue& mover() { return transfers_ ? *transfers_ : *queue_; }
+    Lent* lent_at(const std::byte* data) const;
+    void begin_after_moves(const Work& work);
 
     /// Calls `body` with the lock, memory that is given back, whether commands are recorded that
     /// use it, and the outcome, in which errors go.
@@ -186,11 +196,18 @@ private:
     std::mutex mutex_;
     std::unique_ptr<Queue> queue_;
 
+    /// None where the host sees the device's memory, or there is no family of such queues.
+    std::unique_ptr<Queue> transfers_;
+
+    /// Memory of tensors by its address, where there are transfers.
+    std::map<const std::byte*, Lent*> lent_;
+
     /// Memory of tensors that are gone, which the device may still use.
     Lent* returned_ = nullptr;
 
-    /// The last ticket that is known to have ended.
+    /// The last ticket that is known to have ended, and that of a transfer.
     std::uint64_t ended_ = 0;
+    std::uint64_t moved_ = 0;
 
     /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;

@@ -51,8 +51,14 @@ bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types) {
 }
 
 DeviceHeap::DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,
-                       Kind kind, std::uint64_t largest, bool is_addressed)
-    : device_(device), vk_(vk), kind_(kind), largest_(largest), is_addressed_(is_addressed) {
+                       Kind kind, std::uint64_t largest, bool is_addressed,
+                       std::vector<std::uint32_t> families)
+    : device_(device),
+      vk_(vk),
+      kind_(kind),
+      largest_(largest),
+      is_addressed_(is_addressed),
+      families_(std::move(families)) {
     vkGetPhysicalDeviceMemoryProperties(physical, &types_);
 }
 
@@ -84,11 +90,15 @@ bool DeviceHeap::allocate(Slab& slab) noexcept {
 }
 
 bool DeviceHeap::make(Slab& slab, std::byte*& data) noexcept {
+    const bool is_of_several = families_.size() > 1;
     const VkBufferCreateInfo about{
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = slab.bytes,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | (is_addressed_ ? kAddressed : 0)};
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | (is_addressed_ ? kAddressed : 0),
+        .sharingMode = is_of_several ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = is_of_several ? std::uint32_t(families_.size()) : 0,
+        .pQueueFamilyIndices = is_of_several ? families_.data() : nullptr};
     if (vk_.vkCreateBuffer(device_, &about, nullptr, &slab.buffer) != VK_SUCCESS) {
         slab.buffer = VK_NULL_HANDLE;
         return false;

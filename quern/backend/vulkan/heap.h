@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "quern/runtime/pool.h"
 
@@ -24,8 +26,9 @@ public:
     };
 
     /// `largest`: no slab is of more bytes. `is_addressed`: kernels find memory by its address.
+    /// `families`: those of the queues that use it.
     DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk, Kind kind,
-               std::uint64_t largest, bool is_addressed);
+               std::uint64_t largest, bool is_addressed, std::vector<std::uint32_t> families);
     std::byte* take(std::size_t bytes) noexcept override;
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
 
@@ -54,6 +57,7 @@ private:
     Kind kind_;
     std::uint64_t largest_;
     bool is_addressed_;
+    std::vector<std::uint32_t> families_;
     VkPhysicalDeviceMemoryProperties types_{};
     mutable std::mutex mutex_;
 
@@ -64,8 +68,9 @@ private:
 /// A heap, and the pool of its slabs.
 struct Area {
     Area(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,
-         DeviceHeap::Kind kind, std::uint64_t largest, bool is_addressed, std::size_t idle)
-        : heap(physical, device, vk, kind, largest, is_addressed),
+         DeviceHeap::Kind kind, std::uint64_t largest, bool is_addressed,
+         std::vector<std::uint32_t> families, std::size_t idle)
+        : heap(physical, device, vk, kind, largest, is_addressed, std::move(families)),
           pool(heap, std::numeric_limits<std::size_t>::max(), idle) {}
 
     DeviceHeap heap;

@@ -1,5 +1,6 @@
 #include "quern/backend/vulkan/queue.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -21,12 +22,6 @@ constexpr std::size_t kMostParts = 64;
 
 /// Bytes that wait for one submission to end.
 constexpr std::size_t kMostHeld = std::size_t{64} << 20;
-
-/// What commands do.
-constexpr VkPipelineStageFlags kStages =
-    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-constexpr VkAccessFlags kReads = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
 
 std::string name_of(VkResult result) {
     switch (result) {
@@ -54,9 +49,14 @@ void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);
 }
 
-Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family,
+Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Does does,
              std::uint64_t most_work)
     : device_(device), vk_(vk), family_(family), most_work_(most_work) {
+    if (does == Does::Everything) {
+        stages_ |= VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+        writes_ |= VK_ACCESS_SHADER_WRITE_BIT;
+        reads_ |= VK_ACCESS_SHADER_READ_BIT;
+    }
     vk_.vkGetDeviceQueue(device_, family_, 0, &queue_);
     const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                              .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
@@ -115,10 +115,10 @@ void Queue::copy(std::span<const Copy> copies) {
     if (copies.empty()) return;
     const VkCommandBuffer to = commands();
     const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                  .srcAccessMask = kWrites,
-                                  .dstAccessMask = kReads | kWrites};
+                                  .srcAccessMask = writes_,
+                                  .dstAccessMask = reads_ | writes_};
     const auto separate = [&] {
-        vk_.vkCmdPipelineBarrier(to, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+        vk_.vkCmdPipelineBarrier(to, stages_, stages_, 0, 1, &barrier, 0, nullptr, 0, nullptr);
     };
     separate();
     for (const Copy& copy : copies) {
@@ -126,6 +126,12 @@ void Queue::copy(std::span<const Copy> copies) {
         vk_.vkCmdCopyBuffer(to, copy.src.buffer, copy.dst.buffer, 1, &region);
     }
     separate();
+}
+
+void Queue::begin_after(const Queue& other, std::uint64_t ticket) {
+    Batch& batch = open_.front();
+    batch.before = other.ended_;
+    batch.ticket_before = std::max(batch.ticket_before, ticket);
 }
 
 void Queue::open(std::size_t most_in_flight) {
@@ -140,6 +146,8 @@ void Queue::open(std::size_t most_in_flight) {
                                          .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     check(vk_.vkBeginCommandBuffer(batch.commands, &begin), "vkBeginCommandBuffer");
     batch.ticket = ticket();
+    batch.before = VK_NULL_HANDLE;
+    batch.ticket_before = 0;
     open_.splice(open_.begin(), spare_, spare_.begin());
 }
 
@@ -171,17 +179,23 @@ void Queue::submit() {
     if (open_.empty()) return;
     const Batch& batch = open_.front();
     const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                  .srcAccessMask = kWrites,
+                                  .srcAccessMask = writes_,
                                   .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
-    vk_.vkCmdPipelineBarrier(batch.commands, kStages, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+    vk_.vkCmdPipelineBarrier(batch.commands, stages_, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
                              nullptr, 0, nullptr);
     check(vk_.vkEndCommandBuffer(batch.commands), "vkEndCommandBuffer");
+    const std::uint32_t waits = batch.ticket_before > 0 ? 1 : 0;
     const VkTimelineSemaphoreSubmitInfo timeline{
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = waits,
+        .pWaitSemaphoreValues = &batch.ticket_before,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &batch.ticket};
     const VkSubmitInfo submit{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                               .pNext = &timeline,
+                              .waitSemaphoreCount = waits,
+                              .pWaitSemaphores = &batch.before,
+                              .pWaitDstStageMask = &stages_,
                               .commandBufferCount = 1,
                               .pCommandBuffers = &batch.commands,
                               .signalSemaphoreCount = 1,

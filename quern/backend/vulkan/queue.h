@@ -31,8 +31,10 @@ void check(VkResult result, const char* call);
 /// number in the order of submissions is their ticket. For one thread at a time, but for `wait`.
 class Queue {
 public:
+    enum class Does : std::uint8_t { Everything, Copies };
+
     /// `most_work`: how many instructions one submission executes.
-    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family,
+    Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, Does does,
           std::uint64_t most_work);
 
     /// Nothing may be in flight.
@@ -49,6 +51,9 @@ public:
 
     /// Copies after what came before, and before what comes.
     void copy(std::span<const Copy> copies);
+
+    /// What is recorded begins when a submission of another queue has ended.
+    void begin_after(const Queue& other, std::uint64_t ticket);
 
     /// The ticket of what is recorded now.
     std::uint64_t ticket() const { return submitted_ + 1; }
@@ -78,6 +83,10 @@ private:
         VkCommandPool pool = VK_NULL_HANDLE;
         VkCommandBuffer commands = VK_NULL_HANDLE;
         std::uint64_t ticket = 0;
+
+        /// What it begins after; 0: nothing.
+        VkSemaphore before = VK_NULL_HANDLE;
+        std::uint64_t ticket_before = 0;
         std::vector<Taken> blocks;
         std::vector<std::shared_ptr<const void>> codes;
     };
@@ -89,6 +98,11 @@ private:
     VkDevice device_;
     const VolkDeviceTable& vk_;
     std::uint32_t family_;
+
+    /// What its commands do.
+    VkPipelineStageFlags stages_ = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    VkAccessFlags writes_ = VK_ACCESS_TRANSFER_WRITE_BIT;
+    VkAccessFlags reads_ = VK_ACCESS_TRANSFER_READ_BIT;
     VkQueue queue_ = VK_NULL_HANDLE;
     VkSemaphore ended_ = VK_NULL_HANDLE;
     std::uint64_t submitted_ = 0;

@@ -12,6 +12,10 @@
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
+//   "transfer queue"      there is a family of one queue that only copies. What either queue is
+//   given
+//                         it does when somebody waits for it, the host or what the other does;
+//                         what only copies is said, as "mock: a transfer"
 //   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; with how
 //                         many a cache begins is said, as "mock: cache of 96 bytes"
 //   "keeps foreign code"  the same, whose header is that of another device
@@ -29,6 +33,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -394,6 +400,167 @@ VKAPI_ATTR VkResult VKAPI_CALL map_of_two(VkDevice device, VkDeviceMemory memory
     return real<PFN_vkMapMemory>("vkMapMemory")(device, memory, offset, size, flags, data);
 }
 
+/// Two queues of which the driver has one. What has been submitted waits here, in the order of each
+/// queue, until a value of the timeline that it signals is asked for.
+struct LateQueues {
+    struct Late {
+        VkQueue queue = VK_NULL_HANDLE;
+        VkCommandBuffer commands = VK_NULL_HANDLE;
+        VkSemaphore waits = VK_NULL_HANDLE, signals = VK_NULL_HANDLE;
+        std::uint64_t until = 0, value = 0;
+        VkPipelineStageFlags stages = 0;
+    };
+
+    /// Of the family that the driver does not have.
+    std::uint32_t family = 0;
+    std::mutex mutex;
+
+    /// What stands for each device's other queue, and the driver's queue that does its work.
+    std::deque<int> others;
+    std::map<VkQueue, VkQueue> real_ones;
+    std::map<VkSemaphore, std::deque<Late>> late;
+
+    VkResult run(const Late& what) {
+        const VkTimelineSemaphoreSubmitInfo timeline{
+            VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+            nullptr,
+            what.waits ? 1u : 0u,
+            &what.until,
+            1,
+            &what.value};
+        const VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                                  &timeline,
+                                  what.waits ? 1u : 0u,
+                                  &what.waits,
+                                  &what.stages,
+                                  1,
+                                  &what.commands,
+                                  1,
+                                  &what.signals};
+        return real<PFN_vkQueueSubmit>("vkQueueSubmit")(what.queue, 1, &submit, VK_NULL_HANDLE);
+    }
+
+    /// All of a queue up to a value, behind what that waits for.
+    VkResult run_until(VkSemaphore semaphore, std::uint64_t value) {
+        std::deque<Late>& mine = late[semaphore];
+        while (!mine.empty() && mine.front().value <= value) {
+            const Late next = mine.front();
+            mine.pop_front();
+            VkResult result = VK_SUCCESS;
+            if (next.waits) result = run_until(next.waits, next.until);
+            if (result == VK_SUCCESS) result = run(next);
+            if (result != VK_SUCCESS) return result;
+        }
+        return VK_SUCCESS;
+    }
+};
+
+LateQueues& late_queues() {
+    static LateQueues queues;
+    return queues;
+}
+
+VKAPI_ATTR void VKAPI_CALL families_of_two(VkPhysicalDevice device, std::uint32_t* count,
+                                           VkQueueFamilyProperties* got) {
+    const auto real_families = real<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
+        "vkGetPhysicalDeviceQueueFamilyProperties");
+    std::uint32_t own = 0;
+    real_families(device, &own, nullptr);
+    late_queues().family = own;
+    if (got) {
+        real_families(device, &own, got);
+        got[own] = {VK_QUEUE_TRANSFER_BIT, 1, 0, {1, 1, 1}};
+    }
+    *count = own + 1;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_with_one_queue(VkPhysicalDevice device,
+                                                     const VkDeviceCreateInfo* about,
+                                                     const VkAllocationCallbacks* from,
+                                                     VkDevice* made) {
+    VkDeviceCreateInfo other = *about;
+    std::vector<VkDeviceQueueCreateInfo> queues;
+    for (std::uint32_t i = 0; i < about->queueCreateInfoCount; ++i) {
+        const VkDeviceQueueCreateInfo& queue = about->pQueueCreateInfos[i];
+        if (queue.queueFamilyIndex != late_queues().family) queues.push_back(queue);
+    }
+    if (queues.size() < about->queueCreateInfoCount) say_here();
+    other.queueCreateInfoCount = std::uint32_t(queues.size());
+    other.pQueueCreateInfos = queues.data();
+    return real<PFN_vkCreateDevice>("vkCreateDevice")(device, &other, from, made);
+}
+
+VKAPI_ATTR void VKAPI_CALL queue_of_two(VkDevice device, std::uint32_t family, std::uint32_t index,
+                                        VkQueue* got) {
+    const bool is_other = family == late_queues().family;
+    real<PFN_vkGetDeviceQueue>("vkGetDeviceQueue")(device, is_other ? 0 : family, index, got);
+    if (!is_other) return;
+    const std::lock_guard lock(late_queues().mutex);
+    const auto other = reinterpret_cast<VkQueue>(&late_queues().others.emplace_back());
+    late_queues().real_ones.emplace(other, *got);
+    *got = other;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL pool_of_two(VkDevice device, const VkCommandPoolCreateInfo* about,
+                                           const VkAllocationCallbacks* from, VkCommandPool* made) {
+    VkCommandPoolCreateInfo other = *about;
+    if (other.queueFamilyIndex == late_queues().family) other.queueFamilyIndex = 0;
+    return real<PFN_vkCreateCommandPool>("vkCreateCommandPool")(device, &other, from, made);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL buffer_of_one_family(VkDevice device,
+                                                    const VkBufferCreateInfo* about,
+                                                    const VkAllocationCallbacks* from,
+                                                    VkBuffer* made) {
+    VkBufferCreateInfo other = *about;
+    if (other.sharingMode != VK_SHARING_MODE_CONCURRENT) {
+        std::fputs("mock: a buffer of one family\n", stderr);
+    }
+    other.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+    other.queueFamilyIndexCount = 0;
+    return real<PFN_vkCreateBuffer>("vkCreateBuffer")(device, &other, from, made);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL submit_late(VkQueue queue, std::uint32_t, const VkSubmitInfo* submit,
+                                           VkFence) {
+    const auto* const timeline = static_cast<const VkTimelineSemaphoreSubmitInfo*>(submit->pNext);
+    const std::lock_guard lock(late_queues().mutex);
+    const auto other = late_queues().real_ones.find(queue);
+    if (other != late_queues().real_ones.end()) std::fputs("mock: a transfer\n", stderr);
+    LateQueues::Late late;
+    late.queue = other == late_queues().real_ones.end() ? queue : other->second;
+    late.commands = submit->pCommandBuffers[0];
+    late.signals = submit->pSignalSemaphores[0];
+    late.value = timeline->pSignalSemaphoreValues[0];
+    if (submit->waitSemaphoreCount > 0) {
+        late.waits = submit->pWaitSemaphores[0];
+        late.until = timeline->pWaitSemaphoreValues[0];
+        late.stages = submit->pWaitDstStageMask[0];
+    }
+    late_queues().late[late.signals].push_back(late);
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL wait_for_late(VkDevice device, const VkSemaphoreWaitInfo* about,
+                                             std::uint64_t most) {
+    {
+        const std::lock_guard lock(late_queues().mutex);
+        const VkResult result = late_queues().run_until(about->pSemaphores[0], about->pValues[0]);
+        if (result != VK_SUCCESS) return result;
+    }
+    return real<PFN_vkWaitSemaphores>("vkWaitSemaphores")(device, about, most);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL idle_behind_late(VkDevice device) {
+    {
+        const std::lock_guard lock(late_queues().mutex);
+        for (auto& [semaphore, late] : late_queues().late) {
+            if (!late.empty()) late_queues().run_until(semaphore, late.back().value);
+        }
+    }
+    return real<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(device);
+}
+
 VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
     VkBaseOutStructure* const matrices =
         is("no matrices") ? taken_out(got, kMatrixFeatures) : nullptr;
@@ -473,6 +640,18 @@ PFN_vkVoidFunction ours(const char* name) {
     if (is("keeps code") || is("keeps foreign code")) {
         if (is_name("vkCreatePipelineCache")) return PFN_vkVoidFunction(&create_cache);
         if (is_name("vkGetPipelineCacheData")) return PFN_vkVoidFunction(&cache_data);
+    }
+    if (is("transfer queue")) {
+        if (is_name("vkGetPhysicalDeviceQueueFamilyProperties")) {
+            return PFN_vkVoidFunction(&families_of_two);
+        }
+        if (is_name("vkCreateDevice")) return PFN_vkVoidFunction(&create_with_one_queue);
+        if (is_name("vkGetDeviceQueue")) return PFN_vkVoidFunction(&queue_of_two);
+        if (is_name("vkCreateCommandPool")) return PFN_vkVoidFunction(&pool_of_two);
+        if (is_name("vkCreateBuffer")) return PFN_vkVoidFunction(&buffer_of_one_family);
+        if (is_name("vkQueueSubmit")) return PFN_vkVoidFunction(&submit_late);
+        if (is_name("vkWaitSemaphores")) return PFN_vkVoidFunction(&wait_for_late);
+        if (is_name("vkDeviceWaitIdle")) return PFN_vkVoidFunction(&idle_behind_late);
     }
     if (is("memory of its own")) {
         if (is_name("vkGetBufferMemoryRequirements")) {
