@@ -90,10 +90,13 @@ Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indice
     bool is_same = true;
     std::int64_t step = 0;
     for (std::size_t p = 0; p < indices.size(); ++p) {
-        // Where lanes are in rows there is no first one: what moves with them is a vector.
-        if ((at_first_lane_ && rows_ == 1) || !has_lanes(indices[p])) continue;
+        if (!has_lanes(indices[p])) continue;
+        // Where lanes are in rows there is no first one, and names hold what lanes differ in: what
+        // moves with them is a vector.
+        const bool is_at_first = at_first_lane_ && rows_ == 1;
+        if (is_at_first && b_.type(expr(indices[p]).copies[0]).lanes == 1) continue;
         is_same = false;
-        is_affine = is_affine && rows_ == 1;
+        is_affine = is_affine && rows_ == 1 && !is_at_first;
         if (!is_affine) continue;
         const auto index_step = step_of(k_, indices[p], lane_symbol_);
         // What moves by something else than the lane's variable has lanes even at lane 0.
