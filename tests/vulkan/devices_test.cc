@@ -376,6 +376,23 @@ TEST_P(Vulkan, RunsTilesThatAreTooLongForAnInvocation) {
     cpu_test::expect_near(*got, *c.interpreted(), 1e-5, 2);
 }
 
+/// What a stage that was cut off leaves is not taken for its result by those behind it.
+TEST_P(Vulkan, RefusesWhatIsTooLongWhereLaterStagesHaveWritten) {
+    const cpu_test::Case c(
+        "compute(x) {\n@kernel custom\nvar s = 0.0\nfor i in 0..rows:\n"
+        "  for k in 0..cols: s += x[i, k]\nfor j in 0..8:\n"
+        "  if s < 70000.0: out[j] = 1.0\n}",
+        {uniform({2, 80000}, 1, 0.999, 1)});
+    try {
+        const auto got = c.on_vulkan(device(), Numerics::Strict);
+        ASSERT_TRUE(got.has_value());
+        EXPECT_TRUE(same_numbers(*got, *c.interpreted()));
+    } catch (const DeviceError& error) {
+        EXPECT_NE(std::string(error.what()).find("so many iterations"), std::string::npos)
+            << error.what();
+    }
+}
+
 /// Lanes read what others wrote: in a loop behind the writes, and at once.
 TEST_P(Vulkan, LanesOfAGroupSeeWhatOthersWrote) {
     const std::string begin =
