@@ -214,6 +214,14 @@ bool depends_on(const Kernel& kernel, ExprId id, SymbolId symbol) {
     return false;
 }
 
+bool reads_var(const Kernel& kernel, ExprId id) {
+    for (const ExprId each : reachable(kernel, id)) {
+        const Expr& e = kernel[each];
+        if (e.kind == ExprKind::Symbol && kernel.symbols[e.a].kind == SymbolKind::Var) return true;
+    }
+    return false;
+}
+
 ExprId rewrite(Kernel& kernel, ExprId id, const std::function<ExprId(ExprId)>& replacement) {
     const ExprIds ids = reachable(kernel, id);
     ExprIds made = ids;

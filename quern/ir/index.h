@@ -141,6 +141,9 @@ ExprId substitute(Kernel& kernel, ExprId id, SymbolId symbol, ExprId value);
 /// True if the symbol occurs in the expression, indices of loads included.
 bool depends_on(const Kernel& kernel, ExprId id, SymbolId symbol);
 
+/// Whether the value of an expression is another when a var is assigned.
+bool reads_var(const Kernel& kernel, ExprId id);
+
 /// Calls visit(ExprId) for each operand, indices of loads included, in order.
 template <class Visit>
 void for_each_child(const Kernel& kernel, ExprId id, Visit visit) {

@@ -229,18 +229,12 @@ private:
         return s.kind == StmtKind::For && tiling_.has(s.symbol, Level::Vector);
     }
 
-    bool holds_lanes(const std::vector<Stmt>& block) const {
-        return std::ranges::any_of(block, [&](const Stmt& s) {
-            return is_in_lanes(s) || holds_lanes(s.body) || holds_lanes(s.otherwise);
-        });
-    }
-
     /// The outermost loops of a block that may have rows of lanes, those of loops inside of them.
     void find_rows(const std::vector<Stmt>& block, std::vector<const Stmt*>& found) {
         for (const Stmt& s : block) {
             if (is_in_lanes(s)) continue;
             const bool may_be = s.kind == StmtKind::For && s.reduces.empty() &&
-                                trips(s) >= kFewRows && holds_lanes(s.body) &&
+                                trips(s) >= kFewRows && holds_lanes(tiling_, s.body) &&
                                 why_not_lanes(k_, s).empty();
             if (may_be) {
                 found.push_back(&s);

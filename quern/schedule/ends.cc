@@ -21,6 +21,13 @@ bool is_min(const ir::Expr& e) {
     return e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Min;
 }
 
+/// Whether it may be another where it is read again.
+bool may_change(const ir::Kernel& kernel, ExprId id) {
+    return ir::reads_var(kernel, id) ||
+           std::ranges::any_of(ir::reachable(kernel, id),
+                               [&](ExprId node) { return kernel[node].kind == ExprKind::Load; });
+}
+
 }  // namespace
 
 Ends::Ends(const ir::Kernel& kernel) : k_(kernel) { collect(k_.body); }
@@ -31,15 +38,6 @@ void Ends::collect(const std::vector<Stmt>& block) {
         collect(s.body);
         collect(s.otherwise);
     }
-}
-
-bool Ends::reads_var(ExprId id) const {
-    return std::ranges::any_of(ir::reachable(k_, id), [&](ExprId node) {
-        const ir::Expr& e = k_[node];
-        const bool is_var =
-            e.kind == ExprKind::Symbol && k_.symbols[e.a].kind == ir::SymbolKind::Var;
-        return is_var || e.kind == ExprKind::Load;
-    });
 }
 
 void Ends::collect(ExprId id, int depth, std::vector<ExprId>& all) {
@@ -55,7 +53,7 @@ void Ends::collect(ExprId id, int depth, std::vector<ExprId>& all) {
             return collect(let->second, depth - 1, all);
         }
     }
-    if (!reads_var(id)) all.push_back(id);
+    if (!may_change(k_, id)) all.push_back(id);
     if (e.kind != ExprKind::Dim) return;
     for (const ir::Constraint& c : k_.constraints) {
         if (c.left != id && c.right != id) continue;
@@ -66,7 +64,7 @@ void Ends::collect(ExprId id, int depth, std::vector<ExprId>& all) {
 
 std::vector<ExprId> Ends::above(ExprId id) {
     std::vector<ExprId> all;
-    if (!reads_var(id)) all.push_back(id);
+    if (!may_change(k_, id)) all.push_back(id);
     std::vector<ExprId> parts;
     collect(id, kDepth, parts);
     for (const ExprId part : parts) {

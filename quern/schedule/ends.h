@@ -13,14 +13,13 @@ class Ends {
 public:
     explicit Ends(const ir::Kernel& kernel);
 
-    /// Expressions without vars that an int64 expression is never above, itself first if it is such
-    /// a one: what its lets and dims stand for, the operands of a min.
+    /// Expressions without vars and loads that an int64 expression is never above, itself first if
+    /// it is such a one: what its lets and dims stand for, the operands of a min.
     std::vector<ir::ExprId> above(ir::ExprId id);
 
 private:
     void collect(const std::vector<ir::Stmt>& block);
     void collect(ir::ExprId id, int depth, std::vector<ir::ExprId>& all);
-    bool reads_var(ir::ExprId id) const;
 
     const ir::Kernel& k_;
     std::map<ir::SymbolId, ir::ExprId> lets_;

@@ -167,7 +167,7 @@ private:
     std::string why_not_rows_of_point(const Stmt& s, const Around& around) {
         if (!around.in_grid) return "no loop of a grid around it";
         if (!s.reduces.empty()) return "it reduces";
-        if (!holds_lanes(s.body)) return "no loop inside has the lanes";
+        if (!holds_lanes(tiling_, s.body)) return "no loop inside has the lanes";
         return why_not_lanes(k_, s);
     }
 
@@ -210,14 +210,6 @@ private:
             return fmt::format("{} bytes of a work-group, {} at most", matrix_bytes_, most);
         }
         return {};
-    }
-
-    bool holds_lanes(const std::vector<Stmt>& block) const {
-        return std::ranges::any_of(block, [&](const Stmt& s) {
-            const bool is_in_lanes =
-                s.kind == StmtKind::For && tiling_.has(s.symbol, Level::Vector);
-            return is_in_lanes || holds_lanes(s.body) || holds_lanes(s.otherwise);
-        });
     }
 
     static bool has_loop(const std::vector<Stmt>& block) {

@@ -282,6 +282,13 @@ std::string why_not_lanes(ir::Kernel& kernel, const Stmt& loop) {
     return only_reduces(loop.body);
 }
 
+bool holds_lanes(const Tiling& tiling, std::span<const Stmt> block) {
+    return std::ranges::any_of(block, [&](const Stmt& s) {
+        const bool is_in_lanes = s.kind == StmtKind::For && tiling.has(s.symbol, Level::Vector);
+        return is_in_lanes || holds_lanes(tiling, s.body) || holds_lanes(tiling, s.otherwise);
+    });
+}
+
 int rows_of(const Tiling& tiling, std::span<const Stmt> block) {
     int rows = 1;
     for (const Stmt& s : block) {

@@ -30,6 +30,9 @@ std::string why_not_independent(ir::Kernel& kernel, const ir::Stmt& loop);
 /// Why neighbouring iterations may not be the lanes of one vector, or empty.
 std::string why_not_lanes(ir::Kernel& kernel, const ir::Stmt& loop);
 
+/// Whether a loop of a block has lanes.
+bool holds_lanes(const Tiling& tiling, std::span<const ir::Stmt> block);
+
 /// The rows of lanes of the loops of a block; 1 if none has any.
 int rows_of(const Tiling& tiling, std::span<const ir::Stmt> block);
 

@@ -61,7 +61,8 @@ bool declares(const std::vector<Stmt>& block, SymbolId symbol) {
 bool Lowerer::is_far(ir::BufferId buffer) {
     if (buffer < k_.output()) return true;
     if (buffer == k_.output() || shared_arrays_.count(buffer) != 0) return false;
-    std::int64_t bytes = std::int64_t(size_of(k_.buffers[buffer].dtype));
+    // Narrow elements take 32 bits there.
+    std::int64_t bytes = std::int64_t(std::max<std::size_t>(size_of(k_.buffers[buffer].dtype), 4));
     for (const ExprId extent : k_.buffers[buffer].shape) {
         if (!k_.is_constant(extent)) return true;
         bytes = bytes > kNearBytes ? bytes : bytes * k_.integer_value(extent);

@@ -35,13 +35,7 @@ void inline_lets(ir::Kernel& kernel, Block& block) {
             const ir::SymbolId symbol = block[i].symbol;
             const ExprId value = block[i].value;
             const bool is_index = kernel.symbols[symbol].dtype == DType::Int64;
-            bool reads_var = false;
-            for (const ExprId node : ir::reachable(kernel, value)) {
-                const ir::Expr& e = kernel[node];
-                reads_var |=
-                    e.kind == ExprKind::Symbol && kernel.symbols[e.a].kind == ir::SymbolKind::Var;
-            }
-            if (is_index && !reads_var && !has_effects(kernel, value)) {
+            if (is_index && !ir::reads_var(kernel, value) && !has_effects(kernel, value)) {
                 for (std::size_t j = i + 1; j < block.size(); ++j) {
                     replace_symbol(kernel, block[j], symbol, value);
                 }

@@ -61,8 +61,9 @@ private:
     /// Whether `rest` is E - v, where v goes up to E in whole steps of at least `limit`.
     bool is_at_least(ExprId rest, ExprId limit) {
         return std::ranges::any_of(loops_, [&](const ir::LoopRange& loop) {
-            if (!exists(loop.step) || !k_.is_constant(loop.step) || reads_var(loop.end))
-                return false;
+            // A loop goes up to what its end was when it began.
+            if (!exists(loop.step) || !k_.is_constant(loop.step)) return false;
+            if (ir::reads_var(k_, loop.end)) return false;
             const std::int64_t step = k_.integer_value(loop.step);
             if (step < k_.integer_value(limit)) return false;
             const auto minus = [&](ExprId a, ExprId b) {
@@ -70,14 +71,6 @@ private:
             };
             if (minus(rest, minus(loop.end, k_.symbol(loop.symbol))) != k_.integer(0)) return false;
             return divisor_of(k_, facts_, minus(loop.end, loop.begin)) % step == 0;
-        });
-    }
-
-    /// A loop goes up to what its end was when it began.
-    bool reads_var(ExprId id) const {
-        return std::ranges::any_of(ir::reachable(k_, id), [&](ExprId node) {
-            const ir::Expr& e = k_[node];
-            return e.kind == ExprKind::Symbol && k_.symbols[e.a].kind == SymbolKind::Var;
         });
     }
 
