@@ -181,15 +181,15 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
         InFlight::note_read(operand, number, outcome.ticket);
     }
     InFlight::note_written(result, number, outcome.ticket);
-    // The loops of a lane have fewer iterations than those of a point. What was written is written
-    // again; behind a stage that was cut off it may be what never should have been.
-    const bool may_write_again =
-        !kernel.reads_output() && (ready.stages.size() == 1 || !keeps_result);
-    if (outcome.is_cut && points == vulkan::PointsAre::Chosen && may_write_again) {
-        return run_on_vulkan(launch, device, result, keeps_result, vulkan::PointsAre::Groups,
-                             may_be_small);
-    }
     if (outcome.is_cut) {
+        // The loops of a lane have fewer iterations than those of a point. What was written is
+        // written again; behind a stage that was cut off it may be what never should have been.
+        const bool may_write_again =
+            !kernel.reads_output() && (ready.stages.size() == 1 || !keeps_result);
+        if (points == vulkan::PointsAre::Chosen && may_write_again) {
+            return run_on_vulkan(launch, device, result, keeps_result, vulkan::PointsAre::Groups,
+                                 may_be_small);
+        }
         raise(
             Refusal("points of so many iterations that its driver does not run all", device.id()));
     }

@@ -154,11 +154,11 @@ Abilities::Abilities(VkPhysicalDevice device) {
         if (is_own) memory = std::max(memory, std::int64_t(heaps.memoryHeaps[i].size));
     }
     is_memory_seen = host_sees_memory(heaps);
-    // Where the host sees it nothing is copied.
+    // Where the host sees it nothing is copied. Queues of video copy too, and are for that.
     for (std::uint32_t i = 0; i < count && !is_memory_seen; ++i) {
-        constexpr VkQueueFlags kOther = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
-        const VkQueueFlags flags = families[i].queueFlags;
-        if ((flags & VK_QUEUE_TRANSFER_BIT) != 0 && (flags & kOther) == 0) transfer_family = i;
+        constexpr VkQueueFlags kAlso = VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
+        const bool only_copies = (families[i].queueFlags & ~kAlso) == VK_QUEUE_TRANSFER_BIT;
+        if (only_copies && transfer_family == kNoQueue) transfer_family = i;
     }
 }
 

@@ -469,9 +469,12 @@ VKAPI_ATTR void VKAPI_CALL families_of_two(VkPhysicalDevice device, std::uint32_
     late_queues().family = own;
     if (got) {
         real_families(device, &own, got);
+        // Behind it one of video.
+        constexpr VkQueueFlags kVideo = 0x20;
         got[own] = {VK_QUEUE_TRANSFER_BIT, 1, 0, {1, 1, 1}};
+        got[own + 1] = {VK_QUEUE_TRANSFER_BIT | kVideo, 1, 0, {1, 1, 1}};
     }
-    *count = own + 1;
+    *count = own + 2;
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_with_one_queue(VkPhysicalDevice device,
