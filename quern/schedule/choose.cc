@@ -233,9 +233,8 @@ private:
     void find_rows(const std::vector<Stmt>& block, std::vector<const Stmt*>& found) {
         for (const Stmt& s : block) {
             if (is_in_lanes(s)) continue;
-            const bool may_be = s.kind == StmtKind::For && s.reduces.empty() &&
-                                trips(s) >= kFewRows && holds_lanes(tiling_, s.body) &&
-                                why_not_lanes(k_, s).empty();
+            const bool may_be = s.kind == StmtKind::For && trips(s) >= kFewRows &&
+                                holds_lanes(tiling_, s.body) && why_not_lanes(k_, s).empty();
             if (may_be) {
                 found.push_back(&s);
             } else {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "quern/schedule/loops.h"
@@ -19,27 +18,6 @@ constexpr int kProofs = 16;
 
 /// What a processor loads of memory at once.
 constexpr std::size_t kLineBytes = 64;
-
-bool is_least_of(const ir::Kernel& kernel, ExprId least, ExprId of) {
-    if (least == of) return true;
-    const ir::Expr& e = kernel[least];
-    if (e.kind != ExprKind::Binary || static_cast<ir::BinaryOp>(e.op) != ir::BinaryOp::Min) {
-        return false;
-    }
-    return is_least_of(kernel, ExprId{e.a}, of) || is_least_of(kernel, ExprId{e.b}, of);
-}
-
-/// Dims that are the least of an extent and others, as where the extents of two operands bind one.
-std::vector<ExprId> dims_within(const ir::Kernel& kernel, ExprId extent) {
-    std::vector<ExprId> dims;
-    for (const ir::Constraint& c : kernel.constraints) {
-        for (const auto& [dim, least] : {std::pair(c.left, c.right), std::pair(c.right, c.left)}) {
-            const bool is_dim = kernel[dim].kind == ExprKind::Dim;
-            if (is_dim && is_least_of(kernel, least, extent)) dims.push_back(dim);
-        }
-    }
-    return dims;
-}
 
 }  // namespace
 
@@ -346,10 +324,7 @@ bool Lowerer::is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& 
     }
     if (--proofs < 0) return false;
     const ExprId high = ir::upper_bound(k_, index, loops);
-    if (!exists(high)) return false;
-    if (ir::proves_less(k_, high, extent)) return true;
-    const std::vector<ExprId> dims = dims_within(k_, extent);
-    return std::ranges::any_of(dims, [&](ExprId dim) { return ir::proves_less(k_, high, dim); });
+    return exists(high) && ir::proves_less(k_, high, extent);
 }
 
 void Lowerer::check_bounds(BufferId buffer, const std::vector<ExprId>& indices, lang::Span span) {

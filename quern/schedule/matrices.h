@@ -10,7 +10,8 @@
 
 namespace quern::schedule {
 
-/// A loop that does nothing but add x * y to a var, where x and y are elements of operands.
+/// A loop that does nothing but add x * y to a var, where x and y are elements of operands or
+/// of arrays.
 struct SumOfProducts {
     ir::SymbolId sum = ir::kNone;
 
