@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "quern/frontend/prepare.h"
-#include "quern/ir/doubles.h"
 #include "quern/ir/fuse.h"
 #include "quern/runtime/held.h"
 #include "quern/support/check.h"
@@ -62,10 +61,8 @@ bool may_wait(const LaunchRequest& request) {
     if (std::ranges::any_of(request.operands, Held::may_end)) return false;
     const auto kernel = prepared(request);
     if (!ir::is_elementwise(kernel->lowered.kernel)) return false;
-    // Not every device that runs kernels by Vulkan has float64, and operands elsewhere are E0602.
-    const bool may_be_refused =
-        request.options.pedantic || ir::needs_float64(kernel->lowered.kernel);
-    if (request.options.placement.device.is_vulkan() && may_be_refused) return false;
+    // Operands elsewhere are E0602 then.
+    if (request.options.placement.device.is_vulkan() && request.options.pedantic) return false;
     const std::vector<Shape> shapes =
         bound_shapes(*request.source, *kernel, infos_of(request.operands));
     const semantics::Binding binding = bind_or_raise(*request.source, *kernel, shapes);

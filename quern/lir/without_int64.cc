@@ -230,6 +230,9 @@ private:
 
     template <class Shifted>
     Value shift(const Value& by, const Shifted& shifted) {
+        if (!by.is_pair() && by.least == by.most) {
+            return shifted(u32(std::uint32_t(by.least) & 31), by.least >= 32);
+        }
         const ValueId all = as_unsigned(low_of(by));
         const ValueId n = b_.binary(Op::And, all, u32(31));
         return select(less(u32(31), all), shifted(n, true), shifted(n, false));

@@ -47,7 +47,7 @@ struct CompileRequest {
     /// Of the loops of schedule::prepare's kernel. None: the default schedule.
     const schedule::Tiling* tiling = nullptr;
 
-    /// False: as for a device without integers of 64 bits, whose code so runs without one.
+    /// False: as for a device without numbers of 64 bits, whose code so runs without one.
     bool has_int64 = true;
 
     /// Of the passes on CIR; none: nobody looks.

@@ -31,10 +31,13 @@ Loaded load() {
 }  // namespace
 
 std::string to_string(const Groups& groups) {
-    if (!groups.are_lanes) return fmt::format("{} invocations, a point each", groups.invocations);
+    const char* const soft = groups.has_soft_float64 ? "; float64 as integers" : "";
+    if (!groups.are_lanes) {
+        return fmt::format("{} invocations, a point each{}", groups.invocations, soft);
+    }
     if (groups.points > 1) {
-        return fmt::format("{} invocations, {} lanes of each of {} points", groups.invocations,
-                           groups.invocations / groups.points, groups.points);
+        return fmt::format("{} invocations, {} lanes of each of {} points{}", groups.invocations,
+                           groups.invocations / groups.points, groups.points, soft);
     }
     const std::string together =
         groups.subgroup > 1 ? fmt::format(" in subgroups of {}", groups.subgroup) : std::string();
@@ -43,9 +46,9 @@ std::string to_string(const Groups& groups) {
         atom.rows > 0 ? fmt::format("; products of {} x {} x {} ({}, {})", atom.rows, atom.columns,
                                     atom.depth, to_string(atom.operand), to_string(atom.sum))
                       : std::string();
-    return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}{}", groups.invocations,
-                       together, groups.shared_bytes, groups.barriers,
-                       groups.barriers == 1 ? "" : "s", products);
+    return fmt::format("{} lanes{}, one point; {} bytes shared, {} barrier{}{}{}",
+                       groups.invocations, together, groups.shared_bytes, groups.barriers,
+                       groups.barriers == 1 ? "" : "s", products, soft);
 }
 
 void raise_no_room(std::size_t device, std::size_t bytes) {

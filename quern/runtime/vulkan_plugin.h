@@ -79,12 +79,15 @@ struct Groups {
     /// The matrices that its subgroups multiply; of no rows if they multiply none.
     lir::Atom atom = {};
 
+    /// Arithmetic of float64 is arithmetic on bits, since the device has none.
+    bool has_soft_float64 = false;
+
     bool operator==(const Groups&) const = default;
 };
 
 /// "64 invocations, a point each", "64 invocations, 16 lanes of each of 4 points", "16 lanes in
 /// subgroups of 8, one point; 128 bytes shared, 2 barriers", with "; products of 16 x 16 x 16
-/// (float16, float32)" behind it.
+/// (float16, float32)" or "; float64 as integers" behind it.
 std::string to_string(const Groups& groups);
 
 struct Compiled {

@@ -48,6 +48,10 @@ constexpr double kRowCopies = 4;
 // Fewer iterations share too little.
 constexpr double kFewRows = 4;
 
+// For float64 that a device has not: an operation is hundreds of instructions, beside which a load
+// is nothing, and drivers take 17 s for the 64 sums that an invocation else has.
+constexpr int kSoftRegisters = 8;
+
 class Chooser {
 public:
     Chooser(ir::Kernel& kernel, const ir::Facts& facts, const Target& target, Tiling& tiling)
@@ -55,7 +59,7 @@ public:
           facts_(facts),
           target_(target),
           lanes_(target.lanes),
-          registers_(target.registers),
+          registers_(has_soft_float64(kernel, target) ? kSoftRegisters : target.registers),
           tiling_(tiling),
           ranges_(ranges_of(kernel, facts)) {}
 
@@ -318,9 +322,8 @@ private:
             }
             if (most && loads > 0 && !in_rows(*most, s)) {
                 const int sums = registers_ / 2;
-                const int vectors = lanes_ == 1 ? (holds_condition(s.body) ? kGuarded : kInnermost)
-                                    : sums >= 8 ? 2
-                                                : 1;
+                const int innermost = holds_condition(s.body) ? kGuarded : kInnermost;
+                const int vectors = lanes_ == 1 ? std::min(sums, innermost) : sums >= 8 ? 2 : 1;
                 const int copies = std::min(sums / vectors, most->parallel ? kCopies : kShort);
                 unrolled(most->symbol, copies);
                 unrolled(s.symbol, vectors);

@@ -5,7 +5,6 @@
 #include <set>
 #include <span>
 
-#include "quern/ir/doubles.h"
 #include "quern/lir/lanes.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/matrices.h"
@@ -249,10 +248,7 @@ private:
 
 }  // namespace
 
-std::string legal(const ir::Kernel& kernel, const Target& target) {
-    if (!target.has_int64 && ir::needs_float64(kernel)) {
-        return "float64: it has no integers of 64 bits";
-    }
+std::string legal(const ir::Kernel& kernel) {
     for (const ir::Expr& e : kernel.exprs) {
         const bool is_remainder =
             e.kind == ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Rem;
@@ -260,6 +256,12 @@ std::string legal(const ir::Kernel& kernel, const Target& target) {
     }
     // Points that only write may be seen to be apart while they run: see watch().
     return kernel.reads_output() ? why_not_apart(kernel, kernel.body) : std::string();
+}
+
+bool has_soft_float64(const ir::Kernel& kernel, const Target& target) {
+    return !target.has_float64 && std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) {
+        return e.dtype == DType::Float64 && e.kind != ExprKind::Scalar;
+    });
 }
 
 std::string legal(ir::Kernel& prepared, const Target& target, const Tiling& tiling) {

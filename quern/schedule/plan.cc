@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "quern/lir/lanes.h"
+#include "quern/lir/without_float64.h"
 #include "quern/lir/without_int64.h"
 #include "quern/schedule/lowerer.h"
 #include "quern/schedule/passes.h"
@@ -28,8 +29,9 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
     }
 }
 
-/// Integers of 32 bits where the device has no others, or they are less work.
+/// Of numbers that the device has; integers of 32 bits where they are less work.
 void narrow(Stage& stage, const Target& target, Plan& plan) {
+    if (!target.has_float64) stage.function = lir::without_float64(stage.function);
     if (!target.has_int64) {
         stage.function = lir::without_int64(stage.function, target.is_small);
         plan.is_small |= target.is_small;

@@ -84,6 +84,9 @@ struct Target {
     /// Integers of 64 bits; without, functions are of 32 bits and pairs of them.
     bool has_int64 = true;
 
+    /// Floats of 64 bits; without, arithmetic on them is arithmetic on their bits.
+    bool has_float64 = true;
+
     /// Code is for launches of which has_small_numbers holds (runtime/compiled.h).
     bool is_small = false;
 
@@ -92,8 +95,11 @@ struct Target {
     std::uint32_t subgroup = 1;
 };
 
-/// Why a device does not run a kernel, or empty.
-std::string legal(const ir::Kernel& kernel, const Target& target);
+/// Why no processor runs a kernel, or empty.
+std::string legal(const ir::Kernel& kernel);
+
+/// Whether it has arithmetic of float64 that the processor has not.
+bool has_soft_float64(const ir::Kernel& kernel, const Target& target);
 
 /// Applies the passes on CIR: the result has the loops that a tiling is of. `observer`, if it is
 /// there, sees the kernel after each.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "quern/frontend/prepare.h"
-#include "quern/ir/doubles.h"
 #include "quern/runtime/compiled.h"
 #include "tests/sanitized.h"
 
@@ -105,7 +104,7 @@ public:
         return compiled(CompiledKernel(kernel(), facts(), numerics, simd), threads);
     }
 
-    /// By code of 32 bits, as for a device without integers of 64.
+    /// By code of 32 bits, as for a device without numbers of 64.
     std::optional<Tensor> without_int64(Numerics numerics, cpu::Simd simd) const {
         const ir::Facts f = facts();
         return compiled(CompiledKernel(kernel(), f,
@@ -134,8 +133,6 @@ public:
         }
         return result;
     }
-
-    bool has_float64() const { return ir::needs_float64(kernel()); }
 
     bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
 

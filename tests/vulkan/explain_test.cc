@@ -45,14 +45,22 @@ TEST_P(ExplainVulkan, SaysHowLoopsRunAndWhatAWorkGroupIs) {
 }
 
 TEST_P(ExplainVulkan, SaysWhyADeviceDoesNotRunTheKernel) {
+    const Kernel kernel(
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  out[i] = x[i]\n"
+        "  if i > 4: out[i] = out[i] + out[(i * 3 + 1) % n]\n}");
+    const std::vector<Tensor> operands = {uniform({8}, 1)};
+    const std::string text = kernel.on(device()).explain(operands);
+    EXPECT_NE(text.find("\nschedule    none: the device " + device().id() + " does not run points"),
+              std::string::npos)
+        << text;
+}
+
+TEST_P(ExplainVulkan, SaysThatFloat64IsNotTheDevices) {
     const std::string text = explained("01", {uniform({8}, 1, -1, 1, DType::Float64)});
-    if (cpu_test::vulkan_devices()[GetParam()].is_swiftshader) {
-        EXPECT_NE(text.find("\nschedule    none: the device " + device().id() + " does not run"),
-                  std::string::npos)
-            << text;
-    } else {
-        EXPECT_TRUE(has_line(text, "schedule    i: grid")) << text;
-    }
+    const bool is_soft = cpu_test::vulkan_devices()[GetParam()].is_swiftshader;
+    EXPECT_TRUE(has_line(text, std::string("work-groups 64 invocations, a point each") +
+                                   (is_soft ? "; float64 as integers" : "")))
+        << text;
 }
 
 TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {

@@ -141,8 +141,9 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     using namespace quern::cpu;
     const auto start = std::chrono::steady_clock::now();
     schedule::Target target = target_of(request.simd);
-    target.has_int64 = request.has_int64;
-    result.refusal = schedule::legal(request.kernel, target);
+    target.has_int64 = target.has_float64 = request.has_int64;
+    target.has_fma &= request.has_int64;
+    result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
     schedule::Plan plan;
     if (request.tiling) {

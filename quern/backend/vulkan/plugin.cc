@@ -137,11 +137,12 @@ public:
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
         target.has_int64 = integers.has_64;
+        target.has_float64 = integers.has_64 && abilities.core.shaderFloat64;
         target.is_small = is_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
         try {
-            result.refusal = schedule::legal(kernel, target);
+            result.refusal = schedule::legal(kernel);
             if (!result.refusal.empty()) return result;
             schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
             std::vector<lir::Function> functions = schedule::for_lanes(plan, target.subgroup);
@@ -172,6 +173,7 @@ public:
                     return result;
                 }
                 result.groups.push_back(groups_of(function, abilities.group));
+                result.groups.back().has_soft_float64 = schedule::has_soft_float64(kernel, target);
                 result.error = invalid(words, result.groups.back().atom.rows > 0);
                 if (!result.error.empty()) return result;
                 pipelines->may_fail |= may_fail(function);
