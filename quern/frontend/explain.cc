@@ -234,8 +234,8 @@ void add_schedule(Report& report, const Device& device, const Prepared& prepared
         if (device.is_cpu()) {
             schedule(prepared.compiled->find(kernel, facts(kResult), numerics)->schedule());
         } else {
-            const auto code = prepared.on_vulkan->find(device, kernel, facts(kAnywhere), numerics,
-                                                       vulkan::PointsAre::Chosen);
+            const auto code =
+                prepared.on_vulkan->find(device, kernel, facts(kAnywhere), numerics, {});
             schedule(code->image.schedule);
             report.groups(code->groups);
         }

@@ -58,11 +58,8 @@ vulkan::Range range_of(const interpret::View& view) {
             std::size_t(-low * size)};
 }
 
-bool are_small(std::span<const vulkan::Range> operands, const vulkan::Range& output) {
-    constexpr std::size_t kBytes = std::size_t{1} << 31;
-    return output.bytes < kBytes &&
-           std::ranges::all_of(operands, [](const auto& range) { return range.bytes < kBytes; });
-}
+/// Bytes of a buffer from which on its launch has no small numbers.
+constexpr std::size_t kLargestOfSmall = std::size_t{1} << 31;
 
 ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const KernelImage& image) {
     std::vector<DType> scalars;
@@ -87,25 +84,28 @@ ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const Ker
 
 }  // namespace
 
-std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(
-    const Device& device, const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-    vulkan::PointsAre points, bool may_be_small) {
+std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& device,
+                                                                const ir::Kernel& kernel,
+                                                                const ir::Facts& facts,
+                                                                Numerics numerics,
+                                                                const vulkan::Variant& variant) {
     std::optional<DriverCodeOnDisk> kept;
     if (const DiskCache* const cache = DiskCache::of_process()) kept.emplace(*cache);
-    auto code = std::make_shared<const vulkan::Compiled>(
-        driver().compile(*vulkan_number(device.id()), kernel, facts, numerics, points, may_be_small,
-                         kept ? &*kept : nullptr));
+    auto code = std::make_shared<const vulkan::Compiled>(driver().compile(
+        *vulkan_number(device.id()), kernel, facts, numerics, variant, kept ? &*kept : nullptr));
     if (code->is_host_full) raise_out_of_memory(device.id());
     return code;
 }
 
-std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(
-    const Device& device, const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-    vulkan::PointsAre points, bool may_be_small) {
+std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device,
+                                                            const ir::Kernel& kernel,
+                                                            const ir::Facts& facts,
+                                                            Numerics numerics,
+                                                            const vulkan::Variant& variant) {
     const auto found = [&]() -> std::shared_ptr<const vulkan::Compiled> {
         for (const Entry& entry : entries_) {
             const bool fits = entry.device == device.id() && entry.numerics == numerics &&
-                              entry.points == points && entry.may_be_small == may_be_small;
+                              entry.variant == variant;
             if (fits && ir::holds(entry.facts, facts)) return entry.code;
         }
         return nullptr;
@@ -114,10 +114,12 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(
         const Lock lock(mutex_);
         if (auto code = found()) return code;
     }
-    const auto make = [&](vulkan::PointsAre how) {
-        return compiled(device, kernel, facts, numerics, how, may_be_small);
+    const auto make = [&](vulkan::PointsAre points) {
+        vulkan::Variant other = variant;
+        other.points = points;
+        return compiled(device, kernel, facts, numerics, other);
     };
-    auto code = make(points);
+    auto code = make(variant.points);
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
     const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.
@@ -139,7 +141,7 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(
     // have made the same meanwhile.
     const Lock lock(mutex_);
     if (auto other = found()) return other;
-    entries_.push_back({device.id(), numerics, points, may_be_small, facts, code});
+    entries_.push_back({device.id(), numerics, variant, facts, code});
     return code;
 }
 
@@ -152,9 +154,8 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
     const ir::Facts facts = ir::facts_of(kernel, launch.binding.dims, views);
-    const auto find = [&](bool is_small) {
-        return launch.prepared->on_vulkan->find(device, kernel, facts, launch.numerics, points,
-                                                is_small);
+    const auto find = [&](const vulkan::Variant& variant) {
+        return launch.prepared->on_vulkan->find(device, kernel, facts, launch.numerics, variant);
     };
     std::vector<vulkan::Range> operands;
     const std::size_t number = *vulkan_number(device.id());
@@ -164,10 +165,19 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
                                result.bytes(), 0, InFlight::is_on(result, number)};
-    auto code = find(may_be_small && are_small(operands, output));
+    std::size_t largest = output.bytes;
+    for (const vulkan::Range& operand : operands) largest = std::max(largest, operand.bytes);
+    vulkan::Variant variant{points, may_be_small && largest < kLargestOfSmall,
+                            driver().windows_for(number, largest)};
+    auto code = find(variant);
     ReadyLaunch ready = ready_for(device, launch, code->image);
-    if (code->is_small && !has_small_numbers(code->image, ready)) {
-        code = find(false);
+    // Its arrays have sizes only now.
+    for (const std::size_t bytes : ready.shared) largest = std::max(largest, bytes);
+    vulkan::Variant other = variant;
+    if (code->is_small && !has_small_numbers(code->image, ready)) other.may_be_small = false;
+    other.windows = driver().windows_for(number, largest);
+    if (!(other == variant)) {
+        code = find(other);
         ready = ready_for(device, launch, code->image);
     }
     for (const Tensor& operand : launch.operands) InFlight::bring(operand, number);

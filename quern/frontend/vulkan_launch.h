@@ -20,23 +20,22 @@ struct BoundLaunch;
 /// Thread-safe.
 class VulkanKernels {
 public:
-    /// Code for a launch of which `facts` hold: what is there, or made now. `may_be_small`: it may
-    /// be for launches of small numbers only (Compiled::is_small). Throws DeviceError.
+    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
     std::shared_ptr<const vulkan::Compiled> find(const Device& device, const ir::Kernel& kernel,
                                                  const ir::Facts& facts, Numerics numerics,
-                                                 vulkan::PointsAre points,
-                                                 bool may_be_small = true);
+                                                 const vulkan::Variant& variant);
 
 private:
-    static std::shared_ptr<const vulkan::Compiled> compiled(
-        const Device& device, const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
-        vulkan::PointsAre points, bool may_be_small);
+    static std::shared_ptr<const vulkan::Compiled> compiled(const Device& device,
+                                                            const ir::Kernel& kernel,
+                                                            const ir::Facts& facts,
+                                                            Numerics numerics,
+                                                            const vulkan::Variant& variant);
 
     struct Entry {
         std::string device;
         Numerics numerics;
-        vulkan::PointsAre points;
-        bool may_be_small;
+        vulkan::Variant variant;
         ir::Facts facts;
         std::shared_ptr<const vulkan::Compiled> code;
     };

@@ -56,6 +56,19 @@ enum class PointsAre : std::uint8_t {
     InvocationsOf32,
 };
 
+/// What code is made for, besides what is known of a kernel's operands.
+struct Variant {
+    PointsAre points = PointsAre::Chosen;
+
+    /// It may be for launches of small numbers only (Compiled::is_small).
+    bool may_be_small = true;
+
+    /// In how many pieces its buffers are bound at most; see Driver::windows_for.
+    std::uint32_t windows = 1;
+
+    bool operator==(const Variant&) const = default;
+};
+
 /// The code of one kernel on one device.
 class Pipelines {
 public:
@@ -182,11 +195,12 @@ public:
 
     virtual const std::vector<DeviceDescription>& devices() const = 0;
 
-    /// Code for launches of which `facts` hold, and has_small_numbers if `is_small`. `kept`, if
-    /// there is one, saves the driver work.
+    /// Code for launches of which `facts` hold. `kept`, if there is one, saves the driver work.
     virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                             Numerics numerics, PointsAre points, bool is_small,
-                             const DriverCode* kept) = 0;
+                             Numerics numerics, const Variant& variant, const DriverCode* kept) = 0;
+
+    /// In how many pieces a device takes buffers of so many bytes.
+    virtual std::uint32_t windows_for(std::size_t device, std::uint64_t bytes) const = 0;
 
     /// At an address that is a multiple of 256.
     virtual Memory allocate(std::size_t device, std::size_t bytes) = 0;

@@ -67,7 +67,7 @@ TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {
     const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
     frontend::VulkanKernels kernels;
     const auto find = [&](vulkan::PointsAre points) {
-        return kernels.find(device(), c.kernel(), c.facts(), Numerics::Reproducible, points);
+        return kernels.find(device(), c.kernel(), c.facts(), Numerics::Reproducible, {points});
     };
     const auto code = find(vulkan::PointsAre::GroupsByMemory);
     // Sums of 16 lanes go through an array with two values of a lane, and each row begins anew.
@@ -81,7 +81,7 @@ TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {
               "16 lanes in subgroups of 16, one point; 0 bytes shared, 0 barriers");
     const cpu_test::Case each(example_text("01"), {uniform({40}, 1)});
     const auto of_each = kernels.find(device(), each.kernel(), each.facts(), Numerics::Strict,
-                                      vulkan::PointsAre::Groups);
+                                      {vulkan::PointsAre::Groups});
     EXPECT_EQ(to_string(of_each->groups.at(0)), "64 invocations, 16 lanes of each of 4 points");
 }
 

@@ -43,7 +43,7 @@ protected:
 
     static vulkan::Groups groups_of(const Case& c, Numerics numerics = Numerics::Strict) {
         frontend::VulkanKernels kernels;
-        return kernels.find(device(), c.kernel(), c.facts(), numerics, PointsAre::Groups)
+        return kernels.find(device(), c.kernel(), c.facts(), numerics, {PointsAre::Groups})
             ->groups.at(0);
     }
 

@@ -93,7 +93,7 @@ TEST(SmallNumbers, OfSomeLaunchesAreCodeOfTheirOwn) {
         frontend::VulkanKernels kernels;
         const auto find = [&](bool may_be_small) {
             return kernels.find(vulkan.device, c.kernel(), c.facts(), Numerics::Strict,
-                                vulkan::PointsAre::Chosen, may_be_small);
+                                {.may_be_small = may_be_small});
         };
         EXPECT_TRUE(find(true)->is_small);
         EXPECT_FALSE(find(false)->is_small);

@@ -434,9 +434,9 @@ void GpuDevice::dispatch(const Stage& stage, VkDescriptorSet set, const Push& pu
 
 namespace {
 
-/// The bytes of the largest piece of memory that a launch uses.
+/// The bytes of the largest buffer of a launch.
 std::uint64_t largest_of(const GpuDevice::Work& work) {
-    std::uint64_t largest = std::max<std::uint64_t>(work.output.bytes, work.launch.local);
+    std::uint64_t largest = work.output.bytes;
     for (const Range& operand : work.operands) {
         largest = std::max<std::uint64_t>(largest, operand.bytes);
     }
@@ -530,7 +530,20 @@ void GpuDevice::bind(const Work& work, std::span<const Found> buffers, const Fou
     for (const Stage& stage : work.stages) {
         const Bindings& bindings = stage.bindings;
         std::vector<VkDescriptorBufferInfo> bound{table.binding};
-        for (const std::uint32_t b : bindings.buffers) bound.push_back(buffers[b].binding);
+        for (const std::uint32_t b : bindings.buffers) {
+            const VkDescriptorBufferInfo& all = buffers[b].binding;
+            if (bindings.windows.count == 1) {
+                bound.push_back(all);
+                continue;
+            }
+            const std::uint64_t size = std::uint64_t{1} << bindings.windows.bits;
+            for (std::uint64_t w = 0; w < bindings.windows.count; ++w) {
+                // Those behind the end are not used, but bound.
+                const std::uint64_t begin = w * size < all.range ? w * size : 0;
+                bound.push_back(
+                    {all.buffer, all.offset + begin, std::min(size, all.range - begin)});
+            }
+        }
         if (bindings.has_arrays) bound.push_back(scratch.binding);
         recipe.sets.push_back(used->sets.emplace_back(sets_->bind(bound)).get());
     }
@@ -590,16 +603,20 @@ void GpuDevice::submit_and_wait(Queue& queue, std::unique_lock<std::mutex>& lock
 
 Outcome GpuDevice::run(const Work& work) {
     return attempt([&](auto& lock, Blocks& blocks, bool& is_recorded, Outcome& outcome) {
-        const std::uint64_t largest = largest_of(work);
-        const bool is_bound = abilities_.buffers == BuffersAre::Bound;
-        if (is_bound && largest > abilities_.largest_binding()) {
-            outcome.error = "expected at most " + std::to_string(abilities_.largest_binding()) +
-                            " bytes in one buffer of a kernel (maxStorageBufferRange), got " +
-                            std::to_string(largest);
-            return;
+        const std::uint64_t largest = largest_of(work), arrays = work.launch.local;
+        if (abilities_.buffers == BuffersAre::Bound) {
+            const auto check = [&](const char* what, std::uint64_t bytes, const Windows& windows) {
+                const std::uint64_t most = abilities_.largest_buffer(windows);
+                if (bytes <= most) return;
+                outcome.error = "expected at most " + std::to_string(most) + " bytes in " + what +
+                                ", got " + std::to_string(bytes);
+            };
+            check("one buffer of a kernel", largest, work.stages[0].bindings.windows);
+            check("the arrays of a point", arrays, abilities_.windows_for(0));
+            if (!outcome.error.empty()) return;
         }
         // As lir::without_int64 and emit want it; what is larger, the interpreter runs.
-        if (!abilities_.integers.has_64 && largest >= std::uint64_t{1} << 31) {
+        if (!abilities_.integers.has_64 && std::max(largest, arrays) >= std::uint64_t{1} << 31) {
             outcome.has_failed = true;
             return;
         }

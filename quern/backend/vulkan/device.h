@@ -39,9 +39,11 @@ struct Abilities {
     Integers integers;
     BuffersAre buffers = BuffersAre::Bound;
 
-    /// How many bindings a kernel may have, and the bytes of one.
+    /// How many bindings a kernel may have, how a buffer of so many bytes is bound, and the bytes
+    /// of the largest one that is bound so.
     std::uint32_t most_bindings() const;
-    std::uint64_t largest_binding() const;
+    Windows windows_for(std::uint64_t bytes) const;
+    std::uint64_t largest_buffer(const Windows& windows) const;
 
     /// How many invocations of a work-group tell each other values; 1 if none do. Drivers that
     /// have several sizes are told this one, if `sets_subgroup`.
@@ -115,7 +117,7 @@ public:
     /// Of a function and its module, whose work-groups do as many points as `groups` says, and take
     /// the size of subgroups for granted where it has one.
     Stage stage(const lir::Function& function, std::span<const std::uint32_t> module,
-                const Groups& groups, const DriverCode* kept);
+                const Groups& groups, const Windows& windows, const DriverCode* kept);
     void destroy(const Stage& stage) noexcept;
 
     /// What one launch is.

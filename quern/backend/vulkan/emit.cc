@@ -27,14 +27,14 @@ constexpr std::uint64_t kAlignment = Storage::kAlignment;
 class Emitter {
 public:
     Emitter(const lir::Function& function, const FloatControls& controls, const Integers& integers,
-            BuffersAre buffers)
+            BuffersAre buffers, const Windows& windows)
         : f_(function),
           controls_(controls),
           integers_(integers),
           code_(m_, integers),
-          memory_(code_, integers, buffers),
+          memory_(code_, integers, buffers, windows),
           matrices_(code_, f_.atom),
-          bindings_(bindings_of(f_)),
+          bindings_(bindings_of(f_, windows)),
           values_(f_.insts.size(), 0),
           buffers_(f_.buffers.size()),
           arrays_(f_.buffers.size(), 0),
@@ -158,8 +158,8 @@ private:
         const auto table = memory_.place(pushed(offsetof(Push, buffers)), Bindings::kTable);
         for (std::uint32_t i = 0; i < bindings_.buffers.size(); ++i) {
             const std::uint32_t buffer = bindings_.buffers[i];
-            buffers_[buffer] =
-                memory_.load_place(memory_.moved(table, code_.u32(buffer * 8)), 1 + i);
+            const auto word = memory_.moved(table, code_.u32(buffer * 8));
+            buffers_[buffer] = memory_.load_place_of_buffer(word, bindings_.first(i));
         }
         used_ = m_.variable(memory_.place_type());
         m_.statement(Op::OpStore, {used_, own_scratch(number).at});
@@ -656,9 +656,10 @@ Groups groups_of(const lir::Function& function, std::uint32_t group) {
     return groups;
 }
 
-Bindings bindings_of(const lir::Function& function) {
+Bindings bindings_of(const lir::Function& function, const Windows& windows) {
     std::vector<bool> is_used(function.buffers.size(), false);
     Bindings bindings;
+    bindings.windows = windows;
     for (const Inst& i : function.insts) {
         if (i.op == lir::Op::Alloc) bindings.has_arrays = true;
         if (lir::class_of(i.op) == OpClass::Memory && i.op != lir::Op::Prefetch) {
@@ -680,8 +681,9 @@ bool may_fail(const lir::Function& function) {
 }
 
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
-                                const Integers& integers, BuffersAre buffers) {
-    return Emitter(function, controls, integers, buffers).run();
+                                const Integers& integers, BuffersAre buffers,
+                                const Windows& windows) {
+    return Emitter(function, controls, integers, buffers, windows).run();
 }
 
 }  // namespace quern::vulkan

@@ -62,13 +62,13 @@ Id MemoryCode::is_at_least(Id a, Id b) {
 
 Id MemoryCode::place_type() { return is_bound_ ? code_.type(DType::UInt32) : word_type(); }
 
-MemoryCode::Place MemoryCode::load_place(Place word, std::uint32_t binding) {
-    if (is_bound_) return {load(DType::UInt32, word), binding};
+MemoryCode::Place MemoryCode::load_place_of_buffer(Place word, std::uint32_t binding) {
+    if (is_bound_) return {load(DType::UInt32, word), binding, windows_.count};
     return {load(word_type(), 8, word, false)};
 }
 
 MemoryCode::Place MemoryCode::moved(Place place, Id by) {
-    if (is_bound_) return {u32(Op::OpIAdd, place.at, by), place.binding};
+    if (is_bound_) return {u32(Op::OpIAdd, place.at, by), place.binding, place.windows};
     return {sum(place.at, by)};
 }
 
@@ -135,10 +135,36 @@ Id MemoryCode::view(Id type, std::uint32_t size, std::uint32_t binding, bool is_
     return view;
 }
 
+Id MemoryCode::in_window(Id type, Place place, const std::function<Id(Place)>& access) {
+    if (place.windows == 1) return access(place);
+    const Id number = u32(Op::OpShiftRightLogical, place.at, code_.u32(windows_.bits));
+    const Id at = u32(Op::OpBitwiseAnd, place.at, code_.u32((1u << windows_.bits) - 1));
+    const Id after = m_.new_id();
+    std::vector<Id> begins;
+    for (std::uint32_t w = 0; w < place.windows; ++w) begins.push_back(m_.new_id());
+    Module::Words cases{number, begins.back()};
+    for (std::uint32_t w = 0; w + 1 < place.windows; ++w) {
+        cases.insert(cases.end(), {w, begins[w]});
+    }
+    m_.statement(Op::OpSelectionMerge, {after, 0});
+    m_.statement(Op::OpSwitch, cases);
+    Module::Words given;
+    for (std::uint32_t w = 0; w < place.windows; ++w) {
+        m_.label(begins[w]);
+        const Id value = access({at, place.binding + w});
+        given.insert(given.end(), {value, m_.block()});
+        m_.statement(Op::OpBranch, {after});
+    }
+    m_.label(after);
+    return type == 0 ? 0 : m_.op(Op::OpPhi, type, given);
+}
+
 Id MemoryCode::load(Id type, std::uint32_t size, Place place, bool is_written) {
-    const Id from = pointer(type, size, place, is_written);
-    if (is_bound_) return m_.op(Op::OpLoad, type, {from});
-    return m_.op(Op::OpLoad, type, {from, is_written ? kAligned | kSeen : kAligned, size});
+    return in_window(type, place, [&](Place in) {
+        const Id from = pointer(type, size, in, is_written);
+        if (is_bound_) return m_.op(Op::OpLoad, type, {from});
+        return m_.op(Op::OpLoad, type, {from, is_written ? kAligned | kSeen : kAligned, size});
+    });
 }
 
 Id MemoryCode::load(DType d, Place place, bool is_written) {
@@ -151,8 +177,10 @@ Id MemoryCode::load(DType d, Place place, bool is_written) {
     }
     const Part part = part_of(place);
     const Id whole = code_.type(DType::UInt32);
-    const Id word = is_written ? m_.op(Op::OpAtomicLoad, whole,
-                                       {pointer(whole, 4, part.word, true), scope(), code_.u32(0)})
+    const auto load_atomically = [&](Place in) {
+        return m_.op(Op::OpAtomicLoad, whole, {pointer(whole, 4, in, true), scope(), code_.u32(0)});
+    };
+    const Id word = is_written ? in_window(whole, part.word, load_atomically)
                                : load(whole, 4, part.word, false);
     return code_.resized(DType::UInt32, d,
                          code_.binary(Op::OpShiftRightLogical, DType::UInt32, word, part.shift));
@@ -162,7 +190,9 @@ MemoryCode::Part MemoryCode::part_of(Place place) {
     const Id low = is_bound_ ? place.at : low_of(place.at);
     const Id bytes = u32(Op::OpBitwiseAnd, low, code_.u32(3));
     const Id shift = u32(Op::OpShiftLeftLogical, bytes, code_.u32(3));
-    if (is_bound_) return {{u32(Op::OpISub, low, bytes), place.binding}, shift};
+    if (is_bound_) {
+        return {{u32(Op::OpISub, low, bytes), place.binding, place.windows}, shift};
+    }
     if (!integers_.has_64) {
         return {{m_.op(Op::OpCompositeConstruct, word_type(),
                        {u32(Op::OpISub, low, bytes), high_of(place.at)})},
@@ -176,9 +206,16 @@ void MemoryCode::store(DType d, Place place, Id stored) {
     if (d == DType::Bool) return store(DType::UInt8, place, code_.cast(stored, d, DType::UInt8));
     if (code_.is_loaded(d)) {
         const auto size = std::uint32_t(size_of(d));
-        const Id to = pointer(code_.memory_type(d), size, place, true);
-        if (is_bound_) return m_.statement(Op::OpStore, {to, stored});
-        return m_.statement(Op::OpStore, {to, stored, kAligned | kSeen, size});
+        in_window(0, place, [&](Place in) {
+            const Id to = pointer(code_.memory_type(d), size, in, true);
+            if (is_bound_) {
+                m_.statement(Op::OpStore, {to, stored});
+            } else {
+                m_.statement(Op::OpStore, {to, stored, kAligned | kSeen, size});
+            }
+            return Id{0};
+        });
+        return;
     }
     // Others write the rest of the word at the same time.
     const Part part = part_of(place);
@@ -186,10 +223,13 @@ void MemoryCode::store(DType d, Place place, Id stored) {
     const Id bits = u32(Op::OpBitwiseAnd, code_.resized(d, DType::UInt32, stored), all);
     const Id others =
         code_.unary(Op::OpNot, DType::UInt32, u32(Op::OpShiftLeftLogical, all, part.shift));
-    const Id type = code_.type(DType::UInt32), word = pointer(type, 4, part.word, true);
+    const Id type = code_.type(DType::UInt32);
     const Id relaxed = code_.u32(0), shifted = u32(Op::OpShiftLeftLogical, bits, part.shift);
-    m_.op(Op::OpAtomicAnd, type, {word, scope(), relaxed, others});
-    m_.op(Op::OpAtomicOr, type, {word, scope(), relaxed, shifted});
+    in_window(0, part.word, [&](Place in) {
+        const Id word = pointer(type, 4, in, true);
+        m_.op(Op::OpAtomicAnd, type, {word, scope(), relaxed, others});
+        return m_.op(Op::OpAtomicOr, type, {word, scope(), relaxed, shifted});
+    });
 }
 
 Id MemoryCode::load_shared(Id type, Id pointer) {

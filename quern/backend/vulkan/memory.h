@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -14,11 +15,12 @@ namespace quern::vulkan {
 /// is two of 32 bits where the device has no others.
 class MemoryCode {
 public:
-    MemoryCode(Code& code, const Integers& integers, BuffersAre buffers)
+    MemoryCode(Code& code, const Integers& integers, BuffersAre buffers, const Windows& windows)
         : code_(code),
           m_(code.module()),
           integers_(integers),
-          is_bound_(buffers == BuffersAre::Bound) {}
+          is_bound_(buffers == BuffersAre::Bound),
+          windows_(windows) {}
 
     /// Says which capabilities and memory model the module has.
     void begin();
@@ -33,11 +35,12 @@ public:
     Id sum(Id word, Id by);
     Id is_at_least(Id a, Id b);
 
-    /// Where something lies: an address, which is a word; or the bytes before it in a binding, a
-    /// number of 32 bits.
+    /// Where something lies: an address, which is a word; or the bytes before it in a binding, or
+    /// in several from that one on, a number of 32 bits.
     struct Place {
         Id at = 0;
         std::uint32_t binding = 0;
+        std::uint32_t windows = 1;
     };
 
     /// Of Place::at.
@@ -48,8 +51,8 @@ public:
         return is_bound_ ? Place{low_of(word), binding} : Place{word};
     }
 
-    /// What such a word says that lies in memory.
-    Place load_place(Place word, std::uint32_t binding);
+    /// What such a word says that lies in memory, of a buffer.
+    Place load_place_of_buffer(Place word, std::uint32_t binding);
 
     Place moved(Place place, Id by);
 
@@ -87,6 +90,10 @@ private:
     Id load(Id type, std::uint32_t size, Place place, bool is_written);
     Part part_of(Place place);
 
+    /// Has `access` written for each window, of which the one runs that has the place: a pointer is
+    /// into one variable. What it gives of that type, if one is named.
+    Id in_window(Id type, Place place, const std::function<Id(Place)>& access);
+
     /// Of atomic operations.
     Id scope();
     Id u32(spv::Op op, Id a, Id b) { return code_.binary(op, DType::UInt32, a, b); }
@@ -95,6 +102,7 @@ private:
     Module& m_;
     Integers integers_;
     bool is_bound_;
+    Windows windows_;
 
     /// A binding as elements of one type: by type, binding, and whether it is written.
     std::map<std::tuple<Id, std::uint32_t, bool>, Id> views_;

@@ -149,6 +149,14 @@ Id Module::op(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands
     return id;
 }
 
+Id Module::op(spv::Op op, Id type, const Words& operands) {
+    const Id id = new_id();
+    Words all{type, id};
+    all.insert(all.end(), operands.begin(), operands.end());
+    append(code_, op, all);
+    return id;
+}
+
 void Module::label(Id label) {
     statement(spv::Op::OpLabel, {label});
     block_ = label;

@@ -16,6 +16,8 @@ using Id = std::uint32_t;
 /// same calls give the same words.
 class Module {
 public:
+    using Words = std::vector<std::uint32_t>;
+
     void capability(spv::Capability capability);
     void extension(std::string_view name);
     void memory_model(spv::AddressingModel addressing, spv::MemoryModel memory);
@@ -60,9 +62,11 @@ public:
 
     /// An instruction that gives a value.
     Id op(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands);
+    Id op(spv::Op op, Id type, const Words& operands);
     void statement(spv::Op op, std::initializer_list<std::uint32_t> operands) {
         append(code_, op, operands);
     }
+    void statement(spv::Op op, const Words& operands) { append(code_, op, operands); }
     void label(Id label);
     /// The block that is being written.
     Id block() const { return block_; }
@@ -77,8 +81,6 @@ public:
     std::vector<std::uint32_t> words() const;
 
 private:
-    using Words = std::vector<std::uint32_t>;
-
     Id type(spv::Op op, std::initializer_list<std::uint32_t> operands);
     static void append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands);
     static void append(Words& section, spv::Op op, const Words& operands);

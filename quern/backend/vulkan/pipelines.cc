@@ -77,10 +77,10 @@ std::string key_of(std::span<const std::uint32_t> module, const Groups& groups,
 
 GpuDevice::Stage GpuDevice::stage(const lir::Function& function,
                                   std::span<const std::uint32_t> module, const Groups& groups,
-                                  const DriverCode* kept) {
+                                  const Windows& windows, const DriverCode* kept) {
     Stage stage{.points_of_group = groups.points,
                 .invocations = function.lanes,
-                .bindings = bindings_of(function)};
+                .bindings = bindings_of(function, windows)};
     const bool is_bound = abilities_.buffers == BuffersAre::Bound;
     stage.layout = sets_->layout(is_bound ? stage.bindings.count() : 0);
     stage.pipeline = pipeline(module, stage.layout, groups, kept);

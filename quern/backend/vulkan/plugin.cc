@@ -118,10 +118,16 @@ public:
 
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
 
+    std::uint32_t windows_for(std::size_t device, std::uint64_t bytes) const override {
+        return abilities_[device].windows_for(bytes).count;
+    }
+
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
-                     Numerics numerics, PointsAre points, bool is_small,
-                     const DriverCode* kept) override {
+                     Numerics numerics, const Variant& variant, const DriverCode* kept) override {
         const Abilities& abilities = abilities_[device];
+        PointsAre points = variant.points;
+        Windows windows = abilities.windows_for(0);
+        windows.count = variant.windows;
         if (points == PointsAre::Chosen) {
             const bool is_processor =
                 abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
@@ -138,7 +144,7 @@ public:
                                       : abilities.integers;
         target.has_int64 = integers.has_64;
         target.has_float64 = integers.has_64 && abilities.core.shaderFloat64;
-        target.is_small = is_small;
+        target.is_small = variant.may_be_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
         try {
@@ -158,15 +164,20 @@ public:
             pipelines->stages.reserve(plan.stages.size());
             for (std::size_t i = 0; i < functions.size(); ++i) {
                 const lir::Function& function = functions[i];
-                const std::uint32_t bindings = bindings_of(function).count();
+                const std::uint32_t bindings = bindings_of(function, windows).count();
                 if (is_bound && bindings > abilities.most_bindings()) {
-                    result.refusal = "a kernel of " + std::to_string(bindings) +
-                                     " buffers: it binds " +
+                    const std::string pieces =
+                        windows.count == 1 ? ""
+                                           : ", which are " + std::to_string(windows.count) +
+                                                 " pieces each (maxStorageBufferRange)";
+                    result.refusal = "a kernel of " + std::to_string(bindings) + " buffers" +
+                                     pieces + ": it binds " +
                                      std::to_string(abilities.most_bindings()) +
                                      " (maxPerStageDescriptorStorageBuffers)";
                     return result;
                 }
-                const auto words = emit(function, abilities.controls, integers, abilities.buffers);
+                const auto words =
+                    emit(function, abilities.controls, integers, abilities.buffers, windows);
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {
                     result.refusal = "a kernel that needs " + lacks;
@@ -179,7 +190,7 @@ public:
                 pipelines->may_fail |= may_fail(function);
                 pipelines->functions.push_back(plan.stages[i].as_lowered());
                 const Groups& groups = result.groups.back();
-                pipelines->stages.push_back(gpu.stage(function, words, groups, kept));
+                pipelines->stages.push_back(gpu.stage(function, words, groups, windows, kept));
             }
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {

@@ -264,6 +264,7 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
     real<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(device, got);
     if (is("old") && say_here()) got->apiVersion = VK_API_VERSION_1_1;
     if (is("small bindings") && say_here()) got->limits.maxStorageBufferRange = 48 << 20;
+    if (is("tiny bindings") && say_here()) got->limits.maxStorageBufferRange = 4096;
     if (is("coarse bindings") && say_here()) got->limits.minStorageBufferOffsetAlignment = 4096;
     if (is("few bindings") && say_here()) got->limits.maxPerStageDescriptorStorageBuffers = 2;
 }
