@@ -31,11 +31,12 @@ enum class DType : std::uint8_t {
 
 inline constexpr int kDTypeCount = 15;
 
-/// Returns the size of one element in bytes.
-constexpr std::size_t size_of(DType dtype) {
-    constexpr std::size_t sizes[kDTypeCount] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
-    return sizes[static_cast<int>(dtype)];
+namespace detail {
+inline constexpr std::uint8_t kSizes[kDTypeCount] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
 }
+
+/// Returns the size of one element in bytes.
+constexpr std::size_t size_of(DType dtype) { return detail::kSizes[static_cast<int>(dtype)]; }
 
 /// Says whether the dtype is a float, the 8-bit ones among them.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::Float16; }

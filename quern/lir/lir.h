@@ -51,7 +51,11 @@ enum class Op : std::uint8_t {
 #include "quern/lir/ops.def"
 };
 
-OpClass class_of(Op op);
+inline constexpr OpClass kClasses[] = {
+#define OP(name, text, kind) OpClass::kind,
+#include "quern/lir/ops.def"
+};
+constexpr OpClass class_of(Op op) { return kClasses[static_cast<int>(op)]; }
 std::string_view to_string(Op op);
 
 /// A matrix product that a device's subgroups take at once, sum + left * right, of rows x depth and

@@ -7,13 +7,8 @@
 namespace quern::lir {
 namespace {
 
-struct OpInfo {
-    std::string_view text;
-    OpClass kind;
-};
-
-constexpr OpInfo kOps[] = {
-#define OP(name, text, kind) {text, OpClass::kind},
+constexpr std::string_view kTexts[] = {
+#define OP(name, text, kind) text,
 #include "quern/lir/ops.def"
 };
 
@@ -119,8 +114,7 @@ private:
 
 }  // namespace
 
-OpClass class_of(Op op) { return kOps[static_cast<int>(op)].kind; }
-std::string_view to_string(Op op) { return kOps[static_cast<int>(op)].text; }
+std::string_view to_string(Op op) { return kTexts[static_cast<int>(op)]; }
 
 std::string print(const Function& function) { return Printer(function).text(); }
 

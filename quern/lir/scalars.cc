@@ -22,13 +22,13 @@ std::uint64_t bits_of(float value, DType dtype) {
     return std::bit_cast<std::uint32_t>(value);
 }
 
-int width_of(DType dtype) { return dtype == DType::Bool ? 1 : int(size_of(dtype)) * 8; }
+inline int width_of(DType dtype) { return dtype == DType::Bool ? 1 : int(size_of(dtype)) * 8; }
 
-std::uint64_t cut(std::uint64_t bits, DType dtype) {
+inline std::uint64_t cut(std::uint64_t bits, DType dtype) {
     return bits & ~std::uint64_t{0} >> (64 - width_of(dtype));
 }
 
-std::int64_t signed_of(std::uint64_t bits, DType dtype) {
+inline std::int64_t signed_of(std::uint64_t bits, DType dtype) {
     const int above = 64 - width_of(dtype);
     return std::int64_t(bits << above) >> above;
 }
@@ -177,6 +177,10 @@ std::uint64_t fma_of(DType dtype, std::uint64_t a, std::uint64_t b, std::uint64_
 }
 
 std::uint64_t cast_of(std::uint64_t a, DType from, DType to) {
+    // Most are of indices, for which a conversion of tensors does too much.
+    if (!is_floating(from) && !is_floating(to) && to != DType::Bool) {
+        return cut(is_signed_integer(from) ? std::uint64_t(signed_of(a, from)) : a, to);
+    }
     std::uint64_t result = 0;
     convert(&a, from, 1, &result, to, 1);
     return result;
