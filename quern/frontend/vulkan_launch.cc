@@ -58,8 +58,11 @@ vulkan::Range range_of(const interpret::View& view) {
             std::size_t(-low * size)};
 }
 
-/// Bytes of a buffer from which on its launch has no small numbers.
-constexpr std::size_t kLargestOfSmall = std::size_t{1} << 31;
+bool are_small(std::span<const vulkan::Range> operands, const vulkan::Range& output) {
+    constexpr std::size_t kBytes = std::size_t{1} << 31;
+    return output.bytes < kBytes &&
+           std::ranges::all_of(operands, [](const auto& range) { return range.bytes < kBytes; });
+}
 
 ReadyLaunch ready_for(const Device& device, const BoundLaunch& launch, const KernelImage& image) {
     std::vector<DType> scalars;
@@ -165,17 +168,28 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
                                result.bytes(), 0, InFlight::is_on(result, number)};
-    std::size_t largest = output.bytes;
-    for (const vulkan::Range& operand : operands) largest = std::max(largest, operand.bytes);
-    vulkan::Variant variant{points, may_be_small && largest < kLargestOfSmall,
-                            driver().windows_for(number, largest)};
+    const auto windows_of = [&](const KernelImage* image, const ReadyLaunch* ready) {
+        std::vector<std::uint32_t> windows;
+        for (const vulkan::Range& operand : operands) {
+            windows.push_back(driver().windows_for(number, operand.bytes));
+        }
+        windows.push_back(driver().windows_for(number, output.bytes));
+        for (std::size_t i = 0; image && i < image->shared.size(); ++i) {
+            const std::size_t buffer = image->shared[i].buffer;
+            if (windows.size() <= buffer) windows.resize(buffer + 1, 1);
+            windows[buffer] = driver().windows_for(number, ready->shared[i]);
+        }
+        while (!windows.empty() && windows.back() == 1) windows.pop_back();
+        return windows;
+    };
+    vulkan::Variant variant{points, may_be_small && are_small(operands, output),
+                            windows_of(nullptr, nullptr)};
     auto code = find(variant);
     ReadyLaunch ready = ready_for(device, launch, code->image);
-    // Its arrays have sizes only now.
-    for (const std::size_t bytes : ready.shared) largest = std::max(largest, bytes);
     vulkan::Variant other = variant;
     if (code->is_small && !has_small_numbers(code->image, ready)) other.may_be_small = false;
-    other.windows = driver().windows_for(number, largest);
+    // Its arrays have sizes only now.
+    other.windows = windows_of(&code->image, &ready);
     if (!(other == variant)) {
         code = find(other);
         ready = ready_for(device, launch, code->image);

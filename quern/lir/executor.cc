@@ -263,12 +263,11 @@ private:
         while (lane.state == Lane::State::Runs && result_.mistake.empty()) {
             Frame& frame = lane.frames.back();
             const auto& block = f_.blocks[frame.block];
-            // Most make a value of their operands and do no more; behind others there may be no
-            // such frame.
+            // Behind other instructions there may be no such frame.
             bool is_plain = true;
             while (is_plain && frame.next < block.size()) {
                 const ValueId id = block[frame.next++];
-                is_plain = class_of(f_[id].op) <= OpClass::Convert;
+                is_plain = only_computes(class_of(f_[id].op));
                 step(lane, f_[id], id);
             }
             if (is_plain) leave(lane);

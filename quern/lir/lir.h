@@ -56,6 +56,9 @@ inline constexpr OpClass kClasses[] = {
 #include "quern/lir/ops.def"
 };
 constexpr OpClass class_of(Op op) { return kClasses[static_cast<int>(op)]; }
+
+/// Whether an instruction makes a value of its operands and does no more.
+constexpr bool only_computes(OpClass kind) { return kind < OpClass::Lanes; }
 std::string_view to_string(Op op);
 
 /// A matrix product that a device's subgroups take at once, sum + left * right, of rows x depth and

@@ -75,7 +75,7 @@ struct SoftFloat64::Parts {
 
 SoftFloat64::Word SoftFloat64::word(ValueId id) { return {&b_, id}; }
 
-SoftFloat64::Word SoftFloat64::number(DType dtype, std::uint64_t bits) {
+SoftFloat64::Word SoftFloat64::constant(DType dtype, std::uint64_t bits) {
     return {&b_, b_.constant(dtype, bits)};
 }
 
@@ -146,8 +146,8 @@ SoftFloat64::Word SoftFloat64::sum(Word a, Word b) {
     const Word moved = shifted_right(small.significand >> 1, distance);
     const Word begin = large.significand >> 1;
     const Word all = select(differ, begin - moved, begin + moved);
-    const Word up = leading_zeros(all).with(Op::Min, large.exponent);
-    const Word number = rounded(x & kSign, large.exponent + 1 - up, all << up.widened());
+    const Word shift = leading_zeros(all).with(Op::Min, large.exponent);
+    const Word number = rounded(x & kSign, large.exponent + 1 - shift, all << shift.widened());
     const Word result = select(all == 0, x & y & kSign, number);
     const Word none = is_nan(size) | (differ & (other == kInfinity));
     return select(size < kInfinity, result, select(none, size.of(kNaN), x));
@@ -325,9 +325,9 @@ SoftFloat64::Word SoftFloat64::to_integer(Word a, DType dtype) {
     return select(is_nan(size), zero, result).as(dtype);
 }
 
-/// Where others follow, what is lost is kept in the last bit (rounding to odd: Boldo & Melquiond,
-/// "Emulation of FMA and correctly rounded sums", 2008), so that they round as if nothing were.
-SoftFloat64::Word SoftFloat64::to_float32(Word sign, Parts parts, bool is_last) {
+/// Rounding to odd keeps what is lost in the last bit, so that a narrower float is rounded as if
+/// nothing were (Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+SoftFloat64::Word SoftFloat64::to_float32(Word sign, Parts parts, Rounds rounds) {
     const Word low = (parts.significand.as(DType::UInt32) != 0).as(DType::UInt32);
     const Word m = (parts.significand >> 32).as(DType::UInt32) | low;
     const Word exponent = parts.exponent - (kBias - 127);
@@ -336,8 +336,8 @@ SoftFloat64::Word SoftFloat64::to_float32(Word sign, Parts parts, bool is_last) 
     const Word begin = (at_most(at_least(exponent, 1), 255) - 1).as(DType::UInt32) << 23;
     const Word kept = all >> 8, rest = all & 0xff;
     const Word up = rest.of(0x80) < rest + (kept & 1);
-    const Word last = is_last ? begin + kept + up.as(DType::UInt32)
-                              : begin + (kept | (rest != 0).as(DType::UInt32));
+    const Word last = rounds == Rounds::ToNearest ? begin + kept + up.as(DType::UInt32)
+                                                  : begin + (kept | (rest != 0).as(DType::UInt32));
     const Word bits = at_most(last, 0x7f800000u) | (sign >> 32).as(DType::UInt32);
     return bits.bits_as(DType::Float32);
 }
@@ -382,7 +382,7 @@ ValueId SoftFloat64::compare(Op op, ValueId a, ValueId b) {
 ValueId SoftFloat64::from(ValueId number) {
     const Word x = word(number);
     if (x.dtype() == DType::Bool) {
-        return select(x, this->number(DType::UInt64, kOne), this->number(DType::UInt64, 0)).id;
+        return select(x, constant(DType::UInt64, kOne), constant(DType::UInt64, 0)).id;
     }
     if (!is_floating(x.dtype())) return from_integer(x).id;
     return from_float32(x.as(DType::Float32)).id;
@@ -392,8 +392,9 @@ ValueId SoftFloat64::to(ValueId a, DType dtype) {
     const Word x = word(a), size = x & ~kSign;
     if (dtype == DType::Bool) return (size != 0).id;
     if (!is_floating(dtype)) return to_integer(x, dtype).id;
-    const Word real = to_float32(x & kSign, parts_of(size), dtype == DType::Float32);
-    const Word none = number(DType::UInt32, 0x7fc00000u).bits_as(DType::Float32);
+    const Rounds rounds = dtype == DType::Float32 ? Rounds::ToNearest : Rounds::ToOdd;
+    const Word real = to_float32(x & kSign, parts_of(size), rounds);
+    const Word none = constant(DType::UInt32, 0x7fc00000u).bits_as(DType::Float32);
     return select(is_nan(size), none, real).as(dtype).id;
 }
 
@@ -405,8 +406,8 @@ ValueId SoftFloat64::narrowed(ValueId integer, DType dtype) {
     const Word size = is_signed ? select(all < kSign, all, all.of(0) - all) : all;
     const Word n = leading_zeros(size);
     const Parts parts{n.of(kBias + 63) - n, size << n.widened()};
-    const Word real = to_float32(sign, parts, false);
-    const Word zero = number(DType::UInt32, 0).bits_as(DType::Float32);
+    const Word real = to_float32(sign, parts, Rounds::ToOdd);
+    const Word zero = constant(DType::UInt32, 0).bits_as(DType::Float32);
     return select(size == 0, zero, real).as(dtype).id;
 }
 

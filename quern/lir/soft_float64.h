@@ -8,7 +8,7 @@ namespace quern::lir {
 /// uint64, in one lane or several, and so is what it writes, with int32 for exponents.
 ///
 /// Numerics: IEEE 754. Rounded to nearest even, denormal numbers kept; every NaN that it makes is
-/// the same one. No operation jumps, and quotients and roots are loops over bits, whose numbers of
+/// the same one. No operation branches; quotients and roots are loops over bits, whose numbers of
 /// iterations are constants.
 /// Source: for sums, products and rounding the usual way with guard bits and a sticky bit
 /// (Goldberg, "What every computer scientist should know about floating-point arithmetic", 1991,
@@ -38,7 +38,7 @@ private:
     struct Parts;
 
     Word word(ValueId id);
-    Word number(DType dtype, std::uint64_t bits);
+    Word constant(DType dtype, std::uint64_t bits);
     Word is_nan(Word size);
     Parts parts_of(Word size);
     Parts normalised(Parts parts);
@@ -60,7 +60,8 @@ private:
     Word from_integer(Word number);
     Word from_float32(Word number);
     Word to_integer(Word a, DType dtype);
-    Word to_float32(Word sign, Parts parts, bool is_last);
+    enum class Rounds { ToNearest, ToOdd };
+    Word to_float32(Word sign, Parts parts, Rounds rounds);
 
     Builder& b_;
 };

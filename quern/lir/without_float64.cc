@@ -98,7 +98,12 @@ private:
             for (std::size_t n = 0; n < pattern.size(); ++n) pattern[n] = std::uint16_t(n ^ half);
             all = soft_.binary(i.fold, all, b_.shuffle(all, all, pattern));
         }
-        return i.bits == 0 ? b_.extract(all, 0) : all;
+        if (i.bits == 0) return b_.extract(all, 0);
+        if (i.fold != Op::Min && i.fold != Op::Max) return all;
+        // Of zeros that differ in sign the second is taken, which is another lane's for each: all
+        // take what the first lane of their row has.
+        for (std::size_t n = 0; n < pattern.size(); ++n) pattern[n] = std::uint16_t(n / row * row);
+        return b_.shuffle(all, all, pattern);
     }
 
     ValueId control(const Inst& i, ValueId id) {
@@ -127,13 +132,14 @@ private:
 
 }  // namespace
 
-Function without_float64(const Function& function) {
+std::optional<Function> without_float64(const Function& function) {
     const bool has_any = std::ranges::any_of(function.insts, [&](const Inst& i) {
         const bool is_half = i.type.dtype == DType::Float16 || i.type.dtype == DType::BFloat16;
         return is_double(i.type.dtype) ||
                (i.op == Op::Cast && is_half && is_wide(function[i.a].type.dtype));
     });
-    return has_any ? Pass(function).run() : function;
+    if (!has_any) return std::nullopt;
+    return Pass(function).run();
 }
 
 }  // namespace quern::lir

@@ -63,8 +63,9 @@ struct Variant {
     /// It may be for launches of small numbers only (Compiled::is_small).
     bool may_be_small = true;
 
-    /// In how many pieces its buffers are bound at most; see Driver::windows_for.
-    std::uint32_t windows = 1;
+    /// In how many pieces each buffer is bound, by number (see Driver::windows_for); those behind
+    /// them in one.
+    std::vector<std::uint32_t> windows = {};
 
     bool operator==(const Variant&) const = default;
 };
@@ -199,7 +200,7 @@ public:
     virtual Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                              Numerics numerics, const Variant& variant, const DriverCode* kept) = 0;
 
-    /// In how many pieces a device takes buffers of so many bytes.
+    /// In how many pieces a device takes a buffer of so many bytes.
     virtual std::uint32_t windows_for(std::size_t device, std::uint64_t bytes) const = 0;
 
     /// At an address that is a multiple of 256.

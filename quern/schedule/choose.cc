@@ -59,7 +59,7 @@ public:
           facts_(facts),
           target_(target),
           lanes_(target.lanes),
-          registers_(has_soft_float64(kernel, target) ? kSoftRegisters : target.registers),
+          registers_(is_soft(kernel, target) ? kSoftRegisters : target.registers),
           tiling_(tiling),
           ranges_(ranges_of(kernel, facts)) {}
 
@@ -293,6 +293,12 @@ private:
             }
         }
         return count;
+    }
+
+    static bool is_soft(const ir::Kernel& kernel, const Target& target) {
+        return !target.has_float64 && std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) {
+            return e.dtype == DType::Float64 && e.kind != ExprKind::Scalar;
+        });
     }
 
     /// A reduction inside lanes whose iterations are independent: copies of the outer loop that

@@ -258,12 +258,6 @@ std::string legal(const ir::Kernel& kernel) {
     return kernel.reads_output() ? why_not_apart(kernel, kernel.body) : std::string();
 }
 
-bool has_soft_float64(const ir::Kernel& kernel, const Target& target) {
-    return !target.has_float64 && std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) {
-        return e.dtype == DType::Float64 && e.kind != ExprKind::Scalar;
-    });
-}
-
 std::string legal(ir::Kernel& prepared, const Target& target, const Tiling& tiling) {
     return Judge(prepared, target, tiling).why_not();
 }

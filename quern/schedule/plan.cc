@@ -31,7 +31,11 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
 
 /// Of numbers that the device has; integers of 32 bits where they are less work.
 void narrow(Stage& stage, const Target& target, Plan& plan) {
-    if (!target.has_float64) stage.function = lir::without_float64(stage.function);
+    if (!target.has_float64) {
+        std::optional<lir::Function> soft = lir::without_float64(stage.function);
+        stage.has_soft_float64 = soft.has_value();
+        if (soft) stage.function = std::move(*soft);
+    }
     if (!target.has_int64) {
         stage.function = lir::without_int64(stage.function, target.is_small);
         plan.is_small |= target.is_small;

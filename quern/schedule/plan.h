@@ -34,6 +34,9 @@ struct Stage {
     /// How many iterations the loops of a point of the grid do, about; 1 if it has none.
     ir::ExprId iterations = ir::kNoExpr;
 
+    /// Its arithmetic of float64 is arithmetic on bits.
+    bool has_soft_float64 = false;
+
     /// What the function was before its numbers became 32 bits, of the same parameters: whose loops
     /// have bounds that are easier to see. None if it is as it was.
     std::optional<lir::Function> wide = std::nullopt;
@@ -97,9 +100,6 @@ struct Target {
 
 /// Why no processor runs a kernel, or empty.
 std::string legal(const ir::Kernel& kernel);
-
-/// Whether it has arithmetic of float64 that the processor has not.
-bool has_soft_float64(const ir::Kernel& kernel, const Target& target);
 
 /// Applies the passes on CIR: the result has the loops that a tiling is of. `observer`, if it is
 /// there, sees the kernel after each.

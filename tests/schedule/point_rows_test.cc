@@ -119,10 +119,9 @@ TEST(PointRows, FoldEveryDtype) {
             EXPECT_TRUE(has_rows(c));
             expect_right(c);
             // Pairs of 32 bits in place of 64, and what is small in 32.
-            if (dtype == DType::Float64) continue;
             for (const bool has_int64 : {false, true}) {
                 Target target = vulkan::kGroups;
-                target.has_int64 = has_int64;
+                target.has_int64 = target.has_float64 = has_int64;
                 target.is_small = has_int64;
                 const cpu_test::LanesRun run =
                     cpu_test::run_on_lanes(c, Numerics::Strict, target, 8);
@@ -142,6 +141,32 @@ TEST(PointRows, FoldByEveryOperator) {
         "  for i in 0..m:\n    var s = first\n    for k in 0..n: s = s or x[p, i, k] > 3\n"
         "    out[p, i] = s\n}";
     expect_right(Case(bools, {x}));
+}
+
+/// Of zeros that differ in sign a maximum is the one that the order says.
+TEST(PointRows, HaveTheSameZeroInEachLane) {
+    for (const DType dtype : {DType::Float32, DType::Float64}) {
+        Tensor x({2, 11, 16}, DType::Float32);
+        for (int i = 0; i < 2 * 11 * 16; ++i) x.data<float>()[i] = i * i % 7 % 2 ? -0.0f : 0.0f;
+        const Case c(
+            "compute(x) {\n@kernel custom\nfor p in 0..batch:\n  let first = x[p, 0, 0]\n"
+            "  for i in 0..m:\n    var s = -1.0\n    for k in 0..n: s = max(s, x[p, i, k])\n"
+            "    for k in 0..n: out[p, i, k] = 1.0 / s + first\n}",
+            {x.to(dtype)});
+        EXPECT_TRUE(has_rows(c));
+        for (const auto& [has_int64, has_float64] :
+             {std::pair{true, true}, {true, false}, {false, false}}) {
+            SCOPED_TRACE(to_string(dtype));
+            Target target = vulkan::kGroups;
+            target.has_int64 = has_int64;
+            target.has_float64 = has_float64;
+            const cpu_test::LanesRun run =
+                cpu_test::run_on_lanes(c, Numerics::Reproducible, target, 8);
+            EXPECT_EQ(run.mistake, "");
+            ASSERT_TRUE(run.result);
+            EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted())) << has_float64;
+        }
+    }
 }
 
 TEST(PointRows, KeepWhatIsNoNumberInItsRow) {

@@ -260,6 +260,49 @@ TEST(FailingCallsProbe, DISABLED_RunsPieces) {
     std::printf("cpu: right\n");
 }
 
+/// Arrays of a point that are more than a binding holds.
+TEST(FailingCallsProbe, DISABLED_RunsArrays) {
+    const Kernel kernel(
+        "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[8192]: float32\n"
+        "  for i in 0..8: t[i * 1000] = x[b, i]\n  barrier()\n"
+        "  for i in 0..8: out[b, i] = t[7000 - i * 1000]\n}");
+    try {
+        kernel.on(Device("vulkan:0"))(uniform({3, 8}, 1));
+    } catch (const DeviceError& error) {
+        std::printf("DeviceError %s\n", error.what());
+    }
+    std::printf("cpu: right\n");
+}
+
+/// Numbers of 64 bits, on each device.
+TEST(FailingCallsProbe, DISABLED_RunsFloat64) {
+    using vulkan::PointsAre;
+    const auto numbers = [](std::uint64_t seed) {
+        return uniform({5, 40}, seed, -4, 4, DType::Float64);
+    };
+    const std::vector<cpu_test::Case> cases = {
+        {example_text("07"), {numbers(1)}},
+        {example_text("01"), {numbers(2)}},
+        {"compute(x, y) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n"
+         "  out[i, j] = f64(f16(x[i, j])) / y[i, j] + sqrt(abs(x[i, j])) - floor(y[i, j])\n}",
+         {numbers(3), numbers(4)}}};
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        bool is_right = true;
+        for (const cpu_test::Case& c : cases) {
+            for (const auto points : {PointsAre::Invocations, PointsAre::Groups}) {
+                const auto got = c.on_vulkan(vulkan.device, Numerics::Reproducible, points);
+                is_right &= got && cpu_test::same_numbers(*got, *c.interpreted());
+            }
+        }
+        frontend::VulkanKernels kernels;
+        const auto code = kernels.find(vulkan.device, cases[0].kernel(), cases[0].facts(),
+                                       Numerics::Reproducible, {});
+        std::printf("%s: %s, %s\n", vulkan.device.id().c_str(), is_right ? "right" : "wrong",
+                    to_string(code->groups[0]).c_str());
+    }
+    std::printf("cpu: right\n");
+}
+
 struct Probed {
     std::string said;
     bool ended_well = false;
@@ -449,7 +492,7 @@ TEST_F(FailingCalls, AKernelOfMoreBuffersThanAreBoundIsE0600) {
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
     EXPECT_TRUE(probed.says("E0600")) << probed.said;
     EXPECT_TRUE(
-        probed.says("a kernel of 3 buffers: it binds 2 "
+        probed.says("a kernel of 3 bindings: it has 2 "
                     "(maxPerStageDescriptorStorageBuffers)"))
         << probed.said;
     EXPECT_TRUE(probe("few bindings").says("vulkan:0: right\nvulkan:0: right\n"))
@@ -465,15 +508,32 @@ TEST_F(FailingCalls, ABufferThatIsTooLargeToBindIsBoundInPieces) {
         probe("no addresses; tiny bindings", QUERN_MOCK_LOADER, "RunsPieces", "off", Drivers::All);
     EXPECT_TRUE(pieces.is_as_promised()) << pieces.said;
     EXPECT_TRUE(pieces.has_happened) << pieces.said;
-    EXPECT_TRUE(pieces.says(": right\n")) << pieces.said;
+    EXPECT_TRUE(pieces.says("vulkan:0: right\n") || pieces.says("vulkan:1: right\n"))
+        << pieces.said;
+}
+
+TEST_F(FailingCalls, ArraysOfAPointThatAreTooLargeToBindAreAnError) {
+    const Probed probed = probe("no addresses; tiny bindings", QUERN_MOCK_LOADER, "RunsArrays");
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("expected at most 3840 bytes in the arrays of a point, got "))
+        << probed.said;
+}
+
+TEST_F(FailingCalls, NoneWhereADeviceHasIntegersOf64BitsButNoFloats) {
+    const Probed probed =
+        probe("no float64", QUERN_MOCK_LOADER, "RunsFloat64", "off", Drivers::All);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.has_happened) << probed.said;
+    EXPECT_TRUE(probed.says("right, 64 invocations, a point each; float64 as integers\n"))
+        << probed.said;
 }
 
 TEST_F(FailingCalls, APieceMoreThanAreBoundIsE0600) {
     const Probed probed =
         probe("no addresses; few bindings; small bindings", QUERN_MOCK_LOADER, "RunsLarge");
     EXPECT_TRUE(
-        probed.says("a kernel of 9 buffers, which are 4 pieces each (maxStorageBufferRange): it "
-                    "binds 2 (maxPerStageDescriptorStorageBuffers)"))
+        probed.says("a kernel of 9 bindings, since buffers above maxStorageBufferRange are "
+                    "several: it has 2 (maxPerStageDescriptorStorageBuffers)"))
         << probed.said;
 }
 

@@ -254,24 +254,28 @@ std::uint32_t Abilities::most_bindings() const {
                      limits.maxDescriptorSetStorageBuffers, limits.maxPerStageResources});
 }
 
-std::uint64_t Abilities::largest_buffer(const Windows& windows) const {
+std::uint32_t Abilities::window_bits() const {
+    const auto range = std::min(properties.limits.maxStorageBufferRange, std::uint32_t{1} << 31);
+    return std::uint32_t(std::bit_width(range)) - 1;
+}
+
+std::uint64_t Abilities::largest_buffer(std::uint32_t windows) const {
     // A buffer begins where the device lets it begin, which is up to so many bytes before its
     // first, and ends with a whole word. Elements have numbers of 31 bits in a binding, and bytes
     // of 32 in all of them.
     constexpr std::uint64_t most = std::uint64_t{1} << 31, before = 256;
     const std::uint64_t one =
         std::min<std::uint64_t>(properties.limits.maxStorageBufferRange, most) / 4 * 4;
-    const std::uint64_t all = std::min(std::uint64_t{windows.count} << windows.bits, 2 * most);
-    return (windows.count == 1 ? one : all) - before;
+    const std::uint64_t all = std::min(std::uint64_t{windows} << window_bits(), 2 * most);
+    return (windows == 1 ? one : all) - before;
 }
 
-Windows Abilities::windows_for(std::uint64_t bytes) const {
-    const auto range = std::min(properties.limits.maxStorageBufferRange, std::uint32_t{1} << 31);
-    Windows windows{1, std::uint32_t(std::bit_width(range)) - 1};
-    if (buffers == BuffersAre::Addressed) return windows;
+std::uint32_t Abilities::windows_for(std::uint64_t bytes) const {
+    if (buffers == BuffersAre::Addressed) return 1;
     // By powers of two, since the code is for that number.
-    const std::uint32_t most = std::uint32_t{1} << (32 - windows.bits);
-    while (windows.count < most && largest_buffer(windows) < bytes) windows.count *= 2;
+    const std::uint32_t most = std::uint32_t{1} << (32 - window_bits());
+    std::uint32_t windows = 1;
+    while (windows < most && largest_buffer(windows) < bytes) windows *= 2;
     return windows;
 }
 

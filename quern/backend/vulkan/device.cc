@@ -434,16 +434,15 @@ void GpuDevice::dispatch(const Stage& stage, VkDescriptorSet set, const Push& pu
 
 namespace {
 
-/// The bytes of the largest buffer of a launch.
-std::uint64_t largest_of(const GpuDevice::Work& work) {
-    std::uint64_t largest = work.output.bytes;
-    for (const Range& operand : work.operands) {
-        largest = std::max<std::uint64_t>(largest, operand.bytes);
+/// Gives the numbers of the buffers of a launch, and their bytes.
+template <class Each>
+void for_each_buffer(const GpuDevice::Work& work, const Each& each) {
+    const std::size_t count = work.operands.size();
+    for (std::size_t i = 0; i < count; ++i) each(i, work.operands[i].bytes);
+    each(count, work.output.bytes);
+    for (std::size_t i = 0; i < work.image.shared.size(); ++i) {
+        each(work.image.shared[i].buffer, work.launch.shared[i]);
     }
-    for (const std::size_t bytes : work.launch.shared) {
-        largest = std::max<std::uint64_t>(largest, bytes);
-    }
-    return largest;
 }
 
 }  // namespace
@@ -532,12 +531,13 @@ void GpuDevice::bind(const Work& work, std::span<const Found> buffers, const Fou
         std::vector<VkDescriptorBufferInfo> bound{table.binding};
         for (const std::uint32_t b : bindings.buffers) {
             const VkDescriptorBufferInfo& all = buffers[b].binding;
-            if (bindings.windows.count == 1) {
+            const std::uint32_t windows = bindings.windows.of(b);
+            if (windows == 1) {
                 bound.push_back(all);
                 continue;
             }
             const std::uint64_t size = std::uint64_t{1} << bindings.windows.bits;
-            for (std::uint64_t w = 0; w < bindings.windows.count; ++w) {
+            for (std::uint64_t w = 0; w < windows; ++w) {
                 // Those behind the end are not used, but bound.
                 const std::uint64_t begin = w * size < all.range ? w * size : 0;
                 bound.push_back(
@@ -603,20 +603,22 @@ void GpuDevice::submit_and_wait(Queue& queue, std::unique_lock<std::mutex>& lock
 
 Outcome GpuDevice::run(const Work& work) {
     return attempt([&](auto& lock, Blocks& blocks, bool& is_recorded, Outcome& outcome) {
-        const std::uint64_t largest = largest_of(work), arrays = work.launch.local;
-        if (abilities_.buffers == BuffersAre::Bound) {
-            const auto check = [&](const char* what, std::uint64_t bytes, const Windows& windows) {
-                const std::uint64_t most = abilities_.largest_buffer(windows);
-                if (bytes <= most) return;
-                outcome.error = "expected at most " + std::to_string(most) + " bytes in " + what +
-                                ", got " + std::to_string(bytes);
-            };
-            check("one buffer of a kernel", largest, work.stages[0].bindings.windows);
-            check("the arrays of a point", arrays, abilities_.windows_for(0));
-            if (!outcome.error.empty()) return;
-        }
+        std::uint64_t largest = work.launch.local;
+        const auto check_size = [&](const char* what, std::uint64_t bytes, std::uint32_t windows) {
+            largest = std::max(largest, bytes);
+            const std::uint64_t most = abilities_.largest_buffer(windows);
+            if (abilities_.buffers == BuffersAre::Addressed || bytes <= most) return;
+            outcome.error = "expected at most " + std::to_string(most) + " bytes in " + what +
+                            ", got " + std::to_string(bytes);
+        };
+        for_each_buffer(work, [&](std::size_t buffer, std::uint64_t bytes) {
+            const std::uint32_t windows = work.stages[0].bindings.windows.of(buffer);
+            check_size("one buffer of a kernel", bytes, windows);
+        });
+        check_size("the arrays of a point", work.launch.local, 1);
+        if (!outcome.error.empty()) return;
         // As lir::without_int64 and emit want it; what is larger, the interpreter runs.
-        if (!abilities_.integers.has_64 && std::max(largest, arrays) >= std::uint64_t{1} << 31) {
+        if (!abilities_.integers.has_64 && largest >= std::uint64_t{1} << 31) {
             outcome.has_failed = true;
             return;
         }

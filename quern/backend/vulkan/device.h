@@ -39,11 +39,12 @@ struct Abilities {
     Integers integers;
     BuffersAre buffers = BuffersAre::Bound;
 
-    /// How many bindings a kernel may have, how a buffer of so many bytes is bound, and the bytes
-    /// of the largest one that is bound so.
+    /// How many bindings a kernel may have; in how many of them a buffer of so many bytes is, of
+    /// which pieces; and the bytes of the largest one that is in so many.
     std::uint32_t most_bindings() const;
-    Windows windows_for(std::uint64_t bytes) const;
-    std::uint64_t largest_buffer(const Windows& windows) const;
+    std::uint32_t windows_for(std::uint64_t bytes) const;
+    std::uint32_t window_bits() const;
+    std::uint64_t largest_buffer(std::uint32_t windows) const;
 
     /// How many invocations of a work-group tell each other values; 1 if none do. Drivers that
     /// have several sizes are told this one, if `sets_subgroup`.

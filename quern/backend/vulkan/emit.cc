@@ -32,7 +32,7 @@ public:
           controls_(controls),
           integers_(integers),
           code_(m_, integers),
-          memory_(code_, integers, buffers, windows),
+          memory_(code_, integers, buffers, windows.bits),
           matrices_(code_, f_.atom),
           bindings_(bindings_of(f_, windows)),
           values_(f_.insts.size(), 0),
@@ -159,7 +159,8 @@ private:
         for (std::uint32_t i = 0; i < bindings_.buffers.size(); ++i) {
             const std::uint32_t buffer = bindings_.buffers[i];
             const auto word = memory_.moved(table, code_.u32(buffer * 8));
-            buffers_[buffer] = memory_.load_place_of_buffer(word, bindings_.first(i));
+            buffers_[buffer] = memory_.load_place_of_buffer(word, bindings_.first[i],
+                                                            bindings_.windows.of(buffer));
         }
         used_ = m_.variable(memory_.place_type());
         m_.statement(Op::OpStore, {used_, own_scratch(number).at});
@@ -177,7 +178,7 @@ private:
     }
 
     MemoryCode::Place own_scratch(Id number) {
-        const auto begin = memory_.place(pushed(offsetof(Push, scratch)), bindings_.arrays());
+        const auto begin = memory_.place(pushed(offsetof(Push, scratch)), bindings_.arrays);
         return memory_.moved(begin, number, pushed(offsetof(Push, scratch_bytes)));
     }
 
@@ -451,7 +452,7 @@ private:
     /// Arrays of lanes lie one behind the other; a loop begins each iteration where it found them.
     Id alloc(const Inst& i) {
         const DType d = f_.buffers[i.buffer].dtype;
-        buffers_[i.buffer] = {used(), bindings_.arrays()};
+        buffers_[i.buffer] = {used(), bindings_.arrays};
         const auto number = [&](Op op, Id a, std::uint64_t b) {
             return code_.binary(op, dtype(i.a), a, code_.constant(dtype(i.a), b));
         };
@@ -668,7 +669,10 @@ Bindings bindings_of(const lir::Function& function, const Windows& windows) {
     }
     for (std::uint32_t b = 0; b < is_used.size(); ++b) {
         const bool is_global = function.buffers[b].space == lir::Space::Global;
-        if (is_used[b] && is_global) bindings.buffers.push_back(b);
+        if (!is_used[b] || !is_global) continue;
+        bindings.buffers.push_back(b);
+        bindings.first.push_back(bindings.arrays);
+        bindings.arrays += windows.of(b);
     }
     return bindings;
 }

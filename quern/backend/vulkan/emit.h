@@ -48,28 +48,33 @@ inline constexpr std::uint32_t kAssertionFailed = 0, kLoopCut = 4;
 /// memory model of Vulkan; or in storage buffers that are bound to it, which any device has.
 enum class BuffersAre : std::uint8_t { Addressed, Bound };
 
-/// How a buffer is bound that is larger than what a device binds at once: as `count` bindings one
-/// behind the other, of 2^bits bytes each but for the last.
+/// In how many bindings the buffers of a function are that are larger than what a device binds at
+/// once: pieces one behind the other, of 2^bits bytes each but for the last.
 struct Windows {
-    std::uint32_t count = 1;
     std::uint32_t bits = 31;
+
+    /// By buffer; those behind them are one binding.
+    std::vector<std::uint32_t> counts = {};
+
+    std::uint32_t of(std::size_t buffer) const {
+        return buffer < counts.size() ? counts[buffer] : 1;
+    }
 };
 
 /// The bindings of a module whose buffers are bound, all of set 0: the table of a launch, which has
-/// what Push tells of; the windows of the buffers that the function reads or writes; and memory for
+/// what Push tells of; the pieces of the buffers that the function reads or writes; and memory for
 /// the arrays of lanes, if it has any.
 struct Bindings {
-    /// Numbers of buffers.
-    std::vector<std::uint32_t> buffers;
-    bool has_arrays = false;
+    /// Numbers of buffers, and the first binding of each.
+    std::vector<std::uint32_t> buffers, first;
     Windows windows;
 
-    static constexpr std::uint32_t kTable = 0;
+    /// The binding behind those of the buffers.
+    std::uint32_t arrays = 1;
+    bool has_arrays = false;
 
-    /// The first one of a buffer, which is the i-th of them.
-    std::uint32_t first(std::size_t i) const { return 1 + std::uint32_t(i) * windows.count; }
-    std::uint32_t arrays() const { return first(buffers.size()); }
-    std::uint32_t count() const { return arrays() + has_arrays; }
+    static constexpr std::uint32_t kTable = 0;
+    std::uint32_t count() const { return arrays + has_arrays; }
 };
 
 Bindings bindings_of(const lir::Function& function, const Windows& windows = {});
@@ -113,7 +118,7 @@ Groups groups_of(const lir::Function& function, std::uint32_t group = kGroup);
 /// If it has several lanes an invocation is one of them, else it does a point. Integers of 8 and 16
 /// bits that the device lacks are kept in 32 bits; the function has none of 64 if the device has
 /// none (lir/without_int64.h). Buffers are below 2^31 bytes; on a device that has integers of 64
-/// bits as large as their windows together, and those that have addresses of any size. Needs Vulkan
+/// bits as large as their pieces together, and those that have addresses of any size. Needs Vulkan
 /// 1.2 and what its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
                                 const Integers& integers, BuffersAre buffers,

@@ -62,8 +62,9 @@ Id MemoryCode::is_at_least(Id a, Id b) {
 
 Id MemoryCode::place_type() { return is_bound_ ? code_.type(DType::UInt32) : word_type(); }
 
-MemoryCode::Place MemoryCode::load_place_of_buffer(Place word, std::uint32_t binding) {
-    if (is_bound_) return {load(DType::UInt32, word), binding, windows_.count};
+MemoryCode::Place MemoryCode::load_place_of_buffer(Place word, std::uint32_t binding,
+                                                   std::uint32_t windows) {
+    if (is_bound_) return {load(DType::UInt32, word), binding, windows};
     return {load(word_type(), 8, word, false)};
 }
 
@@ -137,8 +138,8 @@ Id MemoryCode::view(Id type, std::uint32_t size, std::uint32_t binding, bool is_
 
 Id MemoryCode::in_window(Id type, Place place, const std::function<Id(Place)>& access) {
     if (place.windows == 1) return access(place);
-    const Id number = u32(Op::OpShiftRightLogical, place.at, code_.u32(windows_.bits));
-    const Id at = u32(Op::OpBitwiseAnd, place.at, code_.u32((1u << windows_.bits) - 1));
+    const Id number = u32(Op::OpShiftRightLogical, place.at, code_.u32(window_bits_));
+    const Id at = u32(Op::OpBitwiseAnd, place.at, code_.u32((1u << window_bits_) - 1));
     const Id after = m_.new_id();
     std::vector<Id> begins;
     for (std::uint32_t w = 0; w < place.windows; ++w) begins.push_back(m_.new_id());

@@ -15,12 +15,12 @@ namespace quern::vulkan {
 /// is two of 32 bits where the device has no others.
 class MemoryCode {
 public:
-    MemoryCode(Code& code, const Integers& integers, BuffersAre buffers, const Windows& windows)
+    MemoryCode(Code& code, const Integers& integers, BuffersAre buffers, std::uint32_t window_bits)
         : code_(code),
           m_(code.module()),
           integers_(integers),
           is_bound_(buffers == BuffersAre::Bound),
-          windows_(windows) {}
+          window_bits_(window_bits) {}
 
     /// Says which capabilities and memory model the module has.
     void begin();
@@ -52,7 +52,7 @@ public:
     }
 
     /// What such a word says that lies in memory, of a buffer.
-    Place load_place_of_buffer(Place word, std::uint32_t binding);
+    Place load_place_of_buffer(Place word, std::uint32_t binding, std::uint32_t windows);
 
     Place moved(Place place, Id by);
 
@@ -102,7 +102,7 @@ private:
     Module& m_;
     Integers integers_;
     bool is_bound_;
-    Windows windows_;
+    std::uint32_t window_bits_;
 
     /// A binding as elements of one type: by type, binding, and whether it is written.
     std::map<std::tuple<Id, std::uint32_t, bool>, Id> views_;

@@ -119,15 +119,14 @@ public:
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
 
     std::uint32_t windows_for(std::size_t device, std::uint64_t bytes) const override {
-        return abilities_[device].windows_for(bytes).count;
+        return abilities_[device].windows_for(bytes);
     }
 
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                      Numerics numerics, const Variant& variant, const DriverCode* kept) override {
         const Abilities& abilities = abilities_[device];
         PointsAre points = variant.points;
-        Windows windows = abilities.windows_for(0);
-        windows.count = variant.windows;
+        const Windows windows{abilities.window_bits(), variant.windows};
         if (points == PointsAre::Chosen) {
             const bool is_processor =
                 abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
@@ -166,13 +165,12 @@ public:
                 const lir::Function& function = functions[i];
                 const std::uint32_t bindings = bindings_of(function, windows).count();
                 if (is_bound && bindings > abilities.most_bindings()) {
-                    const std::string pieces =
-                        windows.count == 1 ? ""
-                                           : ", which are " + std::to_string(windows.count) +
-                                                 " pieces each (maxStorageBufferRange)";
-                    result.refusal = "a kernel of " + std::to_string(bindings) + " buffers" +
-                                     pieces + ": it binds " +
-                                     std::to_string(abilities.most_bindings()) +
+                    const char* const why =
+                        variant.windows.empty()
+                            ? ""
+                            : ", since buffers above maxStorageBufferRange are several";
+                    result.refusal = "a kernel of " + std::to_string(bindings) + " bindings" + why +
+                                     ": it has " + std::to_string(abilities.most_bindings()) +
                                      " (maxPerStageDescriptorStorageBuffers)";
                     return result;
                 }
@@ -184,7 +182,7 @@ public:
                     return result;
                 }
                 result.groups.push_back(groups_of(function, abilities.group));
-                result.groups.back().has_soft_float64 = schedule::has_soft_float64(kernel, target);
+                result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
                 result.error = invalid(words, result.groups.back().atom.rows > 0);
                 if (!result.error.empty()) return result;
                 pipelines->may_fail |= may_fail(function);

@@ -573,6 +573,7 @@ VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFe
         reinterpret_cast<MatrixFeatures*>(matrices)->has = VK_TRUE;
         put_back(got, matrices);
     }
+    if (is("no float64") && say_here()) got->features.shaderFloat64 = VK_FALSE;
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
         auto& has = *reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
