@@ -120,7 +120,7 @@ struct Operands {
             }
         }
         std::mt19937_64 engine(1);
-        for (int n = 0; n < (kSanitized ? 1000 : 6000); ++n) {
+        for (int n = 0; n < (kSanitized ? 300 : 6000); ++n) {
             const std::uint64_t a = engine(), b = engine(), fraction = kSign >> 11;
             add(a, b);
             const std::uint64_t near = (a >> 52 & 0x7ff) + engine() % 64 - engine() % 64;
