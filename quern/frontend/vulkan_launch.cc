@@ -168,30 +168,26 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
     }
     const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
                                result.bytes(), 0, InFlight::is_on(result, number)};
-    const auto windows_of = [&](const KernelImage* image, const ReadyLaunch* ready) {
-        std::vector<std::uint32_t> windows;
-        for (const vulkan::Range& operand : operands) {
-            windows.push_back(driver().windows_for(number, operand.bytes));
-        }
-        windows.push_back(driver().windows_for(number, output.bytes));
-        for (std::size_t i = 0; image && i < image->shared.size(); ++i) {
-            const std::size_t buffer = image->shared[i].buffer;
-            if (windows.size() <= buffer) windows.resize(buffer + 1, 1);
-            windows[buffer] = driver().windows_for(number, ready->shared[i]);
-        }
-        while (!windows.empty() && windows.back() == 1) windows.pop_back();
-        return windows;
+    vulkan::Variant variant{points, may_be_small && are_small(operands, output)};
+    const auto add_windows = [&](std::size_t buffer, std::size_t bytes) {
+        const std::uint32_t windows = driver().windows_for(number, bytes);
+        if (windows == 1) return false;
+        if (variant.windows.size() <= buffer) variant.windows.resize(buffer + 1, 1);
+        variant.windows[buffer] = windows;
+        return true;
     };
-    vulkan::Variant variant{points, may_be_small && are_small(operands, output),
-                            windows_of(nullptr, nullptr)};
+    for (std::size_t i = 0; i < operands.size(); ++i) add_windows(i, operands[i].bytes);
+    add_windows(operands.size(), output.bytes);
     auto code = find(variant);
     ReadyLaunch ready = ready_for(device, launch, code->image);
-    vulkan::Variant other = variant;
-    if (code->is_small && !has_small_numbers(code->image, ready)) other.may_be_small = false;
+    bool is_other = code->is_small && !has_small_numbers(code->image, ready);
+    if (is_other) variant.may_be_small = false;
     // Its arrays have sizes only now.
-    other.windows = windows_of(&code->image, &ready);
-    if (!(other == variant)) {
-        code = find(other);
+    for (std::size_t i = 0; i < ready.shared.size(); ++i) {
+        is_other |= add_windows(code->image.shared[i].buffer, ready.shared[i]);
+    }
+    if (is_other) {
+        code = find(variant);
         ready = ready_for(device, launch, code->image);
     }
     for (const Tensor& operand : launch.operands) InFlight::bring(operand, number);

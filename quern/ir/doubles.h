@@ -14,4 +14,7 @@ constexpr bool is_rounded_to(DType dtype) {
 /// Whether an expression is a scalar of float64, rounded to such a dtype.
 bool is_rounded_scalar(const Kernel& kernel, const Expr& e);
 
+/// Whether something is computed in float64 while the kernel runs.
+bool needs_float64(const Kernel& kernel);
+
 }  // namespace quern::ir

@@ -73,6 +73,12 @@ struct SoftFloat64::Parts {
     Word significand;  // uint64
 };
 
+/// A whole number; its significand is 0 if it is.
+struct SoftFloat64::Integer {
+    Word sign;
+    Parts parts;
+};
+
 SoftFloat64::Word SoftFloat64::word(ValueId id) { return {&b_, id}; }
 
 SoftFloat64::Word SoftFloat64::constant(DType dtype, std::uint64_t bits) {
@@ -279,14 +285,19 @@ SoftFloat64::Word SoftFloat64::compared(Op op, Word a, Word b) {
     return op == Op::NotEqual ? !holds : holds;
 }
 
-SoftFloat64::Word SoftFloat64::from_integer(Word number) {
+SoftFloat64::Integer SoftFloat64::magnitude_of(Word number) {
     const bool is_signed = is_signed_integer(number.dtype());
     const Word all = number.as(is_signed ? DType::Int64 : DType::UInt64).as(DType::UInt64);
     const Word sign = is_signed ? all & kSign : all.of(0);
     const Word size = is_signed ? select(all < kSign, all, all.of(0) - all) : all;
     const Word n = leading_zeros(size);
-    const Word exponent = n.of(kBias + 63) - n;
-    return select(size == 0, size, rounded(sign, exponent, size << n.widened()));
+    return {sign, {n.of(kBias + 63) - n, size << n.widened()}};
+}
+
+SoftFloat64::Word SoftFloat64::from_integer(Word number) {
+    const auto [sign, parts] = magnitude_of(number);
+    const Word zero = parts.significand.of(0);
+    return select(parts.significand == 0, zero, rounded(sign, parts.exponent, parts.significand));
 }
 
 SoftFloat64::Word SoftFloat64::from_float32(Word number) {
@@ -399,16 +410,10 @@ ValueId SoftFloat64::to(ValueId a, DType dtype) {
 }
 
 ValueId SoftFloat64::narrowed(ValueId integer, DType dtype) {
-    const Word x = word(integer);
-    const bool is_signed = x.dtype() == DType::Int64;
-    const Word all = x.as(DType::UInt64);
-    const Word sign = is_signed ? all & kSign : all.of(0);
-    const Word size = is_signed ? select(all < kSign, all, all.of(0) - all) : all;
-    const Word n = leading_zeros(size);
-    const Parts parts{n.of(kBias + 63) - n, size << n.widened()};
+    const auto [sign, parts] = magnitude_of(word(integer));
     const Word real = to_float32(sign, parts, Rounds::ToOdd);
     const Word zero = constant(DType::UInt32, 0).bits_as(DType::Float32);
-    return select(size == 0, zero, real).as(dtype).id;
+    return select(parts.significand == 0, zero, real).as(dtype).id;
 }
 
 }  // namespace quern::lir

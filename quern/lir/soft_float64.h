@@ -36,6 +36,7 @@ public:
 private:
     struct Word;
     struct Parts;
+    struct Integer;
 
     Word word(ValueId id);
     Word constant(DType dtype, std::uint64_t bits);
@@ -57,6 +58,7 @@ private:
     Word extreme(Op op, Word a, Word b);
     Word compared(Op op, Word a, Word b);
 
+    Integer magnitude_of(Word number);
     Word from_integer(Word number);
     Word from_float32(Word number);
     Word to_integer(Word a, DType dtype);

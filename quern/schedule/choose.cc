@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "quern/ir/doubles.h"
 #include "quern/schedule/functions.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/passes.h"
@@ -59,7 +60,8 @@ public:
           facts_(facts),
           target_(target),
           lanes_(target.lanes),
-          registers_(is_soft(kernel, target) ? kSoftRegisters : target.registers),
+          registers_(target.has_float64 || !ir::needs_float64(kernel) ? target.registers
+                                                                      : kSoftRegisters),
           tiling_(tiling),
           ranges_(ranges_of(kernel, facts)) {}
 
@@ -293,12 +295,6 @@ private:
             }
         }
         return count;
-    }
-
-    static bool is_soft(const ir::Kernel& kernel, const Target& target) {
-        return !target.has_float64 && std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) {
-            return e.dtype == DType::Float64 && e.kind != ExprKind::Scalar;
-        });
     }
 
     /// A reduction inside lanes whose iterations are independent: copies of the outer loop that

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "quern/frontend/prepare.h"
+#include "quern/ir/doubles.h"
 #include "quern/runtime/compiled.h"
 #include "tests/sanitized.h"
 
@@ -133,6 +134,8 @@ public:
         }
         return result;
     }
+
+    bool has_float64() const { return ir::needs_float64(kernel()); }
 
     bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
 

@@ -48,11 +48,6 @@ inline bool may_refuse(const Refusal& refusal) {
     return refusal.reason().find("so many iterations") != std::string::npos;
 }
 
-inline bool has_doubles(const Case& c) {
-    return std::ranges::any_of(c.kernel().exprs,
-                               [](const ir::Expr& e) { return e.dtype == DType::Float64; });
-}
-
 /// Lane by lane, as work-groups and as invocations run it, with numbers of 64 bits and without.
 inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, double tolerance,
                                       double scale) {
@@ -61,7 +56,7 @@ inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, dou
              {std::pair{true, true}, {false, false}, {true, false}}) {
             target.has_int64 = has_int64;
             target.has_float64 = has_float64;
-            if (has_int64 && !has_float64 && !has_doubles(c)) continue;
+            if (has_int64 && !has_float64 && !c.has_float64()) continue;
             SCOPED_TRACE(std::to_string(target.lanes) + (has_int64 ? " lanes" : " lanes, 32 bits") +
                          (has_float64 ? "" : ", float64 as integers"));
             const LanesRun run = run_on_lanes(c, Numerics::Reproducible, target);

@@ -504,6 +504,9 @@ TEST_F(FailingCalls, ABufferThatIsTooLargeToBindIsBoundInPieces) {
     EXPECT_TRUE(large.is_as_promised()) << large.said;
     EXPECT_TRUE(large.says("vulkan:0: right")) << large.said;
     EXPECT_FALSE(large.says("Error")) << large.said;
+    const Probed addressed = probe("small bindings", QUERN_MOCK_LOADER, "RunsLarge");
+    EXPECT_TRUE(addressed.is_as_promised()) << addressed.said;
+    EXPECT_FALSE(addressed.says("Error")) << addressed.said;
     const Probed pieces =
         probe("no addresses; tiny bindings", QUERN_MOCK_LOADER, "RunsPieces", "off", Drivers::All);
     EXPECT_TRUE(pieces.is_as_promised()) << pieces.said;

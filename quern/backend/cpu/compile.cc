@@ -142,6 +142,7 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     const auto start = std::chrono::steady_clock::now();
     schedule::Target target = target_of(request.simd);
     target.has_int64 = target.has_float64 = request.has_int64;
+    // What is arithmetic on bits fuses nothing.
     target.has_fma &= request.has_int64;
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;

@@ -136,7 +136,8 @@ Id MemoryCode::view(Id type, std::uint32_t size, std::uint32_t binding, bool is_
     return view;
 }
 
-Id MemoryCode::in_window(Id type, Place place, const std::function<Id(Place)>& access) {
+template <class Access>
+Id MemoryCode::in_window(Id type, Place place, const Access& access) {
     if (place.windows == 1) return access(place);
     const Id number = u32(Op::OpShiftRightLogical, place.at, code_.u32(window_bits_));
     const Id at = u32(Op::OpBitwiseAnd, place.at, code_.u32((1u << window_bits_) - 1));
@@ -152,7 +153,7 @@ Id MemoryCode::in_window(Id type, Place place, const std::function<Id(Place)>& a
     Module::Words given;
     for (std::uint32_t w = 0; w < place.windows; ++w) {
         m_.label(begins[w]);
-        const Id value = access({at, place.binding + w});
+        const Id value = access(Place{at, place.binding + w});
         given.insert(given.end(), {value, m_.block()});
         m_.statement(Op::OpBranch, {after});
     }

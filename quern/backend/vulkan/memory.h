@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -92,7 +91,8 @@ private:
 
     /// Has `access` written for each window, of which the one runs that has the place: a pointer is
     /// into one variable. What it gives of that type, if one is named.
-    Id in_window(Id type, Place place, const std::function<Id(Place)>& access);
+    template <class Access>
+    Id in_window(Id type, Place place, const Access& access);
 
     /// Of atomic operations.
     Id scope();
