@@ -89,5 +89,34 @@ TEST(VulkanIntegers, ThatBecameWiderCompareWithConstants) {
     }
 }
 
+/// Compilers of drivers take two conversions for one.
+TEST(VulkanConversions, OneAfterAnotherAreEachRounded) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    // What is exact, between two numbers, and nearly there, in every format.
+    std::vector<std::int64_t> numbers;
+    for (const int last : {3, 7, 10, 11, 23, 24, 36, 37, 52}) {
+        for (const std::int64_t low : {-1, 0, 1}) {
+            const std::int64_t odd = (std::int64_t{1} << last) + low;
+            for (const int first : {8, 12, 15, 25, 37, 53, 60, 62}) {
+                if (first > last) numbers.push_back((std::int64_t{1} << first) + odd);
+            }
+        }
+    }
+    const Tensor all =
+        Tensor::from<std::int64_t>({std::int64_t(numbers.size())}, std::move(numbers));
+    for (const DType dtype : {DType::Int64, DType::UInt64, DType::Float64}) {
+        for (const std::string first : {"f64", "f32", "f16", "bf16", "i64"}) {
+            for (const std::string next : {"f64", "f32", "f16", "i64", "u64", "i32"}) {
+                const std::string chain = next + "(" + first + "(x[i]))";
+                SCOPED_TRACE(std::string(to_string(dtype)) + ": " + chain);
+                const Case c(
+                    "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = " + chain + "\n}",
+                    {all.to(dtype)});
+                for (const VulkanDevice& vulkan : vulkan_devices()) expect_bits(vulkan, c);
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace quern

@@ -125,7 +125,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
     find_atoms(device);
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
-    controls.compares_wrongly = is_of_mesa(driver.driverID);
+    controls.converts_wrongly = is_of_mesa(driver.driverID);
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
     const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
     const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;

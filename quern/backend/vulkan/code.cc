@@ -94,8 +94,8 @@ Id Code::function(std::uint32_t number, DType dtype, Id a) {
     return m_.op(Op::OpExtInst, type(dtype), {m_.instructions("GLSL.std.450"), number, a});
 }
 
-Id Code::exact(Op op, DType dtype, Id a, Id b) {
-    const Id result = binary(op, dtype, a, b);
+Id Code::exact(Op op, DType dtype, std::initializer_list<Id> operands) {
+    const Id result = m_.op(op, type(dtype), operands);
     m_.decorate(result, spv::Decoration::NoContraction);
     return result;
 }
@@ -115,10 +115,10 @@ Id Code::cast(Id value, DType from, DType to) {
     if (!is_floating(from) && !is_floating(to)) return resized(from, to, value);
     if (!is_floating(from)) {
         const Op convert = is_signed_integer(from) ? Op::OpConvertSToF : Op::OpConvertUToF;
-        if (!is_narrow(to)) return unary(convert, to, value);
+        if (!is_narrow(to)) return exact(convert, to, {value});
         if (size_of(from) >= 4) value = sticky_integer(value, from);
-        if (size_of(from) <= 4) return from_float32(unary(convert, DType::Float32, value), to);
-        return from_float32(sticky_float(unary(convert, DType::Float64, value)), to);
+        if (size_of(from) <= 4) return from_float32(exact(convert, DType::Float32, {value}), to);
+        return from_float32(sticky_float(exact(convert, DType::Float64, {value})), to);
     }
     if (!is_floating(to)) {
         if (is_narrow(from)) return saturate(to_float32(value, from), DType::Float32, to);
@@ -126,9 +126,9 @@ Id Code::cast(Id value, DType from, DType to) {
     }
     if (is_narrow(from)) return cast(to_float32(value, from), DType::Float32, to);
     if (from == DType::Float32) {
-        return to == DType::Float64 ? unary(Op::OpFConvert, to, value) : from_float32(value, to);
+        return to == DType::Float64 ? exact(Op::OpFConvert, to, {value}) : from_float32(value, to);
     }
-    return to == DType::Float32 ? unary(Op::OpFConvert, to, value)
+    return to == DType::Float32 ? exact(Op::OpFConvert, to, {value})
                                 : from_float32(sticky_float(value), to);
 }
 
@@ -153,8 +153,8 @@ Id Code::half_to_float(Id value) {
     const Id normal = word(Op::OpIAdd, moved, u32(112u << 23));
     const Id special = word(Op::OpBitwiseOr, moved, u32(0x7f800000));
     const Id small = bitcast(DType::UInt32, exact(Op::OpFMul, DType::Float32,
-                                                  unary(Op::OpConvertUToF, DType::Float32, rest),
-                                                  real(DType::Float32, 0x1p-24)));
+                                                  {exact(Op::OpConvertUToF, DType::Float32, {rest}),
+                                                   real(DType::Float32, 0x1p-24)}));
     Id result = select(DType::UInt32, test(Op::OpULessThan, rest, u32(0x400)), small, normal);
     result =
         select(DType::UInt32, test(Op::OpUGreaterThanEqual, rest, u32(0x7c00)), special, result);
@@ -170,8 +170,8 @@ Id Code::float_to_half(Id value) {
     const Id rest = word(Op::OpBitwiseAnd, all, u32(0x7fffffff));
     const Id sign =
         word(Op::OpBitwiseAnd, word(Op::OpShiftRightLogical, all, u32(16)), u32(0x8000));
-    const Id aligned =
-        exact(Op::OpFAdd, DType::Float32, bitcast(DType::Float32, rest), real(DType::Float32, 0.5));
+    const Id aligned = exact(Op::OpFAdd, DType::Float32,
+                             {bitcast(DType::Float32, rest), real(DType::Float32, 0.5)});
     const Id small = word(Op::OpISub, bitcast(DType::UInt32, aligned), u32(0x3f000000));
     const Id odd = word(Op::OpBitwiseAnd, word(Op::OpShiftRightLogical, rest, u32(13)), u32(1));
     Id normal = word(Op::OpIAdd, rest, word(Op::OpIAdd, odd, u32(0xfff)));
@@ -218,8 +218,8 @@ Id Code::sticky_integer(Id value, DType from) {
 /// A float that rounds to a narrower format as the double does: where the double does not fit, the
 /// neighbour of it whose last bit is set.
 Id Code::sticky_float(Id value) {
-    const Id near = unary(Op::OpFConvert, DType::Float32, value);
-    const Id back = unary(Op::OpFConvert, DType::Float64, near);
+    const Id near = exact(Op::OpFConvert, DType::Float32, {value});
+    const Id back = exact(Op::OpFConvert, DType::Float64, {near});
     const Id all = bitcast(DType::UInt32, near);
     const Id odd = test(Op::OpINotEqual, word(Op::OpBitwiseAnd, all, u32(1)), u32(0));
     const Id is_exact = test(Op::OpFUnordEqual, back, value);
@@ -248,7 +248,7 @@ Id Code::saturate(Id value, DType from, DType to) {
     const Id inside = select(from, either(either(too_high, too_low), is_nan), real(from, 0), value);
     // No device must convert to integers narrower than 32 bits.
     const DType wide = width >= 32 ? to : is_signed ? DType::Int32 : DType::UInt32;
-    Id result = unary(is_signed ? Op::OpConvertFToS : Op::OpConvertFToU, wide, inside);
+    Id result = exact(is_signed ? Op::OpConvertFToS : Op::OpConvertFToU, wide, {inside});
     if (wide != to) result = resized(wide, to, result);
     result = select(to, too_high, constant(to, most), result);
     return select(to, too_low, constant(to, is_signed ? most + 1 : 0), result);

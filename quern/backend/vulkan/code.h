@@ -50,8 +50,9 @@ public:
     /// Of GLSL.std.450.
     Id function(std::uint32_t number, DType dtype, Id a);
 
-    /// A sum, product, ... of floats that is never contracted with another.
-    Id exact(spv::Op op, DType dtype, Id a, Id b);
+    /// A sum, product, conversion, ... of floats that is never contracted with another: Mesa takes
+    /// a double to a float and back for the double.
+    Id exact(spv::Op op, DType dtype, std::initializer_list<Id> operands);
 
     /// As Tensor::to: floats round to nearest even, floats to integers truncate and saturate with
     /// NaN as 0, integers wrap, to bool is != 0.

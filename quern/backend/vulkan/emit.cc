@@ -288,15 +288,19 @@ private:
 
     /// A float that the driver does not know, where it would fold what it knows.
     Id hidden(DType d, Id value) {
-        if (!controls_.folds_wrongly || !is_floating(d)) return value;
+        return controls_.folds_wrongly && is_floating(d) ? unknown(d, value) : value;
+    }
+
+    /// The value as one of which the driver knows neither what it is nor what it was made of.
+    Id unknown(DType d, Id value) {
         const DType bits = size_of(d) == 8   ? DType::UInt64
                            : size_of(d) == 4 ? DType::UInt32
                                              : DType::UInt16;
         const Id zero = code_.cast(zero_, DType::UInt32, bits);
-        const bool is_integer = size_of(d) == 2;
+        const bool is_integer = !is_floating(d) || size_of(d) == 2;
         const Id as_bits = is_integer ? value : code_.bitcast(bits, value);
-        const Id unknown = code_.binary(Op::OpBitwiseOr, bits, as_bits, zero);
-        return is_integer ? unknown : code_.bitcast(d, unknown);
+        const Id with_zero = code_.binary(Op::OpBitwiseOr, bits, as_bits, zero);
+        return is_integer ? with_zero : code_.bitcast(d, with_zero);
     }
 
     Id binary(const Inst& i) {
@@ -307,7 +311,7 @@ private:
         const bool is_float = is_floating(d), is_signed = is_signed_integer(d);
         const auto arithmetic = [&](Op real, Op whole) {
             if (!is_float) return code_.binary(whole, d, a, b);
-            return is_relaxed ? code_.binary(real, d, a, b) : code_.exact(real, d, a, b);
+            return is_relaxed ? code_.binary(real, d, a, b) : code_.exact(real, d, {a, b});
         };
         const auto logic = [&](Op truth, Op whole) {
             return d == DType::Bool ? code_.test(truth, a, b) : code_.binary(whole, d, a, b);
@@ -392,11 +396,9 @@ private:
         const DType from = dtype(i.a), to = i.type.dtype;
         if (i.op == lir::Op::Cast) {
             const Id cast = code_.cast(value(i.a), from, to);
-            if (controls_.compares_wrongly && from == DType::Int32 && size_of(to) == 8 &&
-                !is_floating(to)) {
-                const Id zero = code_.cast(zero_, DType::UInt32, DType::UInt64);
-                return code_.binary(Op::OpIAdd, DType::UInt64, cast, zero);
-            }
+            const bool is_misread = size_of(to) == 8 && !is_floating(from) &&
+                                    (is_floating(to) ? size_of(from) == 8 : from == DType::Int32);
+            if (controls_.converts_wrongly && is_misread) return unknown(to, cast);
             const bool is_known = lir::class_of(f_[i.a].op) == OpClass::Leaf;
             return is_known && !is_floating(from) ? hidden(to, cast) : cast;
         }

@@ -18,8 +18,9 @@ struct FloatControls {
     /// 0 * x and x for x + 0, which loses NaN and signs.
     bool folds_wrongly = false;
 
-    /// An int32 that became 64 bits is above every constant, as in Mesa 22.3.
-    bool compares_wrongly = false;
+    /// Mesa takes an int32 that became 64 bits to be above every constant (in 22.3), and an integer
+    /// of 64 bits that became a double and then a float to be rounded once.
+    bool converts_wrongly = false;
 
     /// It leaves loops after kMostIterations of an invocation, as llvmpipe does.
     bool cuts_loops = false;
