@@ -50,7 +50,7 @@ struct DeviceInfo {
 std::vector<DeviceInfo> devices();
 
 /// Waits until the device has done all that was launched on it, as timing wants. What reads
-/// elements waits by itself. Throws DeviceError if the device was lost.
+/// elements waits by itself. Throws DeviceLost.
 void synchronize(const Device& device);
 
 /// Sets the default device of the process. Throws DeviceError if there is no such device.

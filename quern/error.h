@@ -85,6 +85,12 @@ class DeviceError : public Error {
     using Error::Error;
 };
 
+/// A device that works no longer. What was launched on it and not waited for is gone, and so is
+/// what only its memory had; other devices go on.
+class DeviceLost : public DeviceError {
+    using DeviceError::DeviceError;
+};
+
 /// No room. The message says how much was asked for.
 class OutOfMemory : public Error {
     using Error::Error;

@@ -82,8 +82,9 @@ struct FutureState : Completion {
 
 }  // namespace detail
 
-/// The result of work that goes on. Copies are of one result, which any number of them may get, any
-/// number of times. Thread-safe. A program that ends waits for the work that it began.
+/// The result of work that goes on, launches on devices included. Copies are of one result, which
+/// any number of them may get, any number of times. Thread-safe. A program that ends waits for the
+/// work that it began.
 template <class T>
 class Future {
 public:

@@ -16,7 +16,7 @@ public:
     /// Of nothing: it has happened.
     Event() = default;
 
-    /// Whether all of it has ended, with a result or an error.
+    /// Whether all of it has ended, launches on devices included, with a result or an error.
     bool has_happened() const noexcept;
     void wait() const;
 

@@ -15,6 +15,7 @@
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/disk_cache.h"
 #include "quern/runtime/ending.h"
+#include "quern/runtime/launched.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
@@ -197,6 +198,7 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
         driver().run(code->pipelines, code->image, ready, operands, output, keeps_result);
     if (!is_probing()) count_copied(outcome.copied);
     vulkan::raise_if_failed(number, outcome);
+    Launched::note(number, outcome.ticket);
     for (const Tensor& operand : launch.operands) {
         InFlight::note_read(operand, number, outcome.ticket);
     }

@@ -193,11 +193,7 @@ bool Device::is_cpu() const noexcept { return id_ == kCpu || id_.starts_with("cp
 
 void synchronize(const Device& device) {
     const auto number = vulkan_number(device.id());
-    std::string why;
-    vulkan::Driver* const driver = number ? vulkan::driver(why) : nullptr;
-    if (!driver) return;
-    const std::string lost = driver->wait(*number, vulkan::kEverything);
-    if (!lost.empty()) raise(DeviceError("[" + device.id() + "] " + lost));
+    if (number) vulkan::wait_for(*number, vulkan::kEverything);
 }
 
 void set_default_device(std::string_view id) {

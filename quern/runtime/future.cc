@@ -6,6 +6,7 @@
 
 #include "quern/error.h"
 #include "quern/runtime/ending.h"
+#include "quern/runtime/launched.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
 #include "quern/support/threads.h"
@@ -42,6 +43,19 @@ std::exception_ptr error_of(const std::function<void()>& work) {
     work();
 #endif
     return nullptr;
+}
+
+/// The same, and waits for what the work has launched, by `wait`, which calls what it gets.
+template <class Wait>
+std::exception_ptr error_of_all(Task& task, const Wait& wait) {
+    const Launched launched;
+    std::exception_ptr error = error_of(task.call);
+    // What the work held is released before anybody sees its end.
+    task.call = nullptr;
+    if (launched.is_empty()) return error;
+    std::exception_ptr lost;
+    wait([&] { lost = error_of([&] { launched.wait(); }); });
+    return error ? error : lost;
 }
 
 /// In the order in which they were added.
@@ -104,7 +118,9 @@ void Completion::then(std::unique_ptr<Continuation> next) noexcept {
     state_->next.add(std::move(next));
 }
 
-void run_later(std::shared_ptr<Task> task) noexcept { task->done->finish(error_of(task->call)); }
+void run_later(std::shared_ptr<Task> task) noexcept {
+    task->done->finish(error_of_all(*task, [](const auto& wait) { wait(); }));
+}
 
 #else
 
@@ -214,10 +230,11 @@ private:
         if (!first_) last_ = nullptr;
         --queued_;
         lock.unlock();
-        std::exception_ptr error = error_of(task->call);
-        // What the work held is released before anybody sees its end.
-        task->call = nullptr;
-        task->done->finish(std::move(error));
+        task->done->finish(error_of_all(*task, [this](const auto& wait) {
+            const bool is_counted = begin_wait();
+            wait();
+            if (is_counted) end_wait();
+        }));
         task = nullptr;
         lock.lock();
         if (--unfinished_ <= 1) all_done_.notify_all();

@@ -130,7 +130,7 @@ std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::si
         if (memory->data) driver->free(device, *memory, s->ticket_.load());
     });
     if (bytes < kAddressable) *memory = driver->allocate(device, bytes);
-    if (!memory->error.empty()) raise(DeviceError("[" + id + "] " + memory->error));
+    if (!memory->error.empty()) raise(DeviceLost("[" + id + "] " + memory->error));
     if (!memory->data) vulkan::raise_no_room(device, bytes);
     storage->data_ = memory->data;
     storage->device_ = device;
@@ -142,9 +142,7 @@ std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::si
 
 void Storage::wait(Use use) const {
     const std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    std::string why;
-    const std::string lost = vulkan::driver(why)->wait(device_, ticket);
-    if (!lost.empty()) raise(DeviceError("[vulkan:" + std::to_string(device_) + "] " + lost));
+    vulkan::wait_for(device_, ticket);
     if (unseen_) {
         fetch();
         if (use == Use::Read) return;

@@ -72,7 +72,7 @@ public:
     Storage& operator=(const Storage&) = delete;
 
     /// Waits for what a device does with the memory, and has its elements where the host sees
-    /// them. Throws DeviceError if it was lost. What `data` gives the caller may write too.
+    /// them. Throws DeviceLost. What `data` gives the caller may write too.
     std::byte* data() const {
         if (ticket_.load(std::memory_order_acquire) != 0) wait(Use::Write);
         return data_;

@@ -69,7 +69,14 @@ void raise_if_failed(std::size_t device, const Outcome& outcome) {
     const std::string id = "vulkan:" + std::to_string(device);
     if (outcome.is_host_full) raise_out_of_memory(id);
     if (outcome.out_of_memory > 0) raise_no_room(device, outcome.out_of_memory);
+    if (outcome.is_lost) raise(DeviceLost("[" + id + "] " + outcome.error));
     if (!outcome.error.empty()) raise(DeviceError("[" + id + "] " + outcome.error));
+}
+
+void wait_for(std::size_t device, std::uint64_t ticket) {
+    std::string why;
+    const std::string lost = driver(why)->wait(device, ticket);
+    if (!lost.empty()) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, lost)));
 }
 
 bool is_memory_seen(std::size_t device) {

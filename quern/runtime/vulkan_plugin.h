@@ -150,7 +150,7 @@ struct Memory {
     /// The driver's.
     void* block = nullptr;
 
-    /// Why the device cannot be used, or empty.
+    /// How the device was lost, or empty.
     std::string error;
 };
 
@@ -179,8 +179,9 @@ struct Outcome {
     /// Bytes that the device has no memory for, or 0.
     std::size_t out_of_memory = 0;
 
-    /// What the driver reports, or empty.
+    /// What the driver reports, or empty; and whether the device is lost by it.
     std::string error;
+    bool is_lost = false;
 
     /// For `wait`: the device may still be at it. 0 if it has ended.
     std::uint64_t ticket = 0;
@@ -209,7 +210,8 @@ public:
     /// The memory is used again once the launch of that ticket has ended.
     virtual void free(std::size_t device, const Memory& memory, std::uint64_t ticket) noexcept = 0;
 
-    /// Until the launch of that ticket and all before it have ended. What was lost, or empty.
+    /// Until the launch of that ticket and all before it have ended. How the device was lost, or
+    /// empty.
     virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
 
     /// Begins to copy from `data` to the device, for the launches that come. Only of memory that is
@@ -243,8 +245,11 @@ inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
 /// Throws OutOfMemory: a device has no room for `bytes`, or they are more than it has in one piece.
 [[noreturn]] void raise_no_room(std::size_t device, std::size_t bytes);
 
-/// Throws OutOfMemory or DeviceError if a call for a device did not work.
+/// Throws OutOfMemory, DeviceLost or DeviceError if a call for a device did not work.
 void raise_if_failed(std::size_t device, const Outcome& outcome);
+
+/// Waits for a launch on a device that there is, and all before it. Throws DeviceLost.
+void wait_for(std::size_t device, std::uint64_t ticket);
 
 /// Whether the host sees tensors in the memory of a device that there is.
 bool is_memory_seen(std::size_t device);

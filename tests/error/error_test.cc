@@ -38,6 +38,7 @@ TEST(Errors, AreAllQuernErrorsAndStandardExceptions) {
     EXPECT_THROW(raise(ValueError("s")), Error);
     EXPECT_THROW(raise(FileError("s")), Error);
     EXPECT_THROW(raise(DeviceError("s")), Error);
+    EXPECT_THROW(raise(DeviceLost("s")), DeviceError);
     EXPECT_THROW(raise(OutOfMemory("s")), Error);
     EXPECT_THROW(raise(InternalError("s")), Error);
     EXPECT_THROW(raise(KernelError({diagnostic("E0411", "m")})), Error);

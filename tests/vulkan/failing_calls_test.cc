@@ -44,6 +44,8 @@ TEST(FailingCallsProbe, DISABLED_Runs) {
             use(Device(id));
         } catch (const KernelError& error) {
             std::printf("KernelError %s\n", error.what());
+        } catch (const DeviceLost& error) {
+            std::printf("DeviceLost %s\n", error.what());
         } catch (const DeviceError& error) {
             std::printf("DeviceError %s\n", error.what());
         } catch (const OutOfMemory& error) {
@@ -695,7 +697,7 @@ TEST_F(FailingCalls, OfTheQueueAreErrorsFromThenOn) {
             // The last wait is at the end of the process, which nobody sees.
             if (probed.says("vulkan:0: right\nvulkan:0: right\n")) continue;
             ++errors;
-            EXPECT_TRUE(probed.says(std::string("DeviceError [vulkan:0] ") + function +
+            EXPECT_TRUE(probed.says(std::string("DeviceLost [vulkan:0] ") + function +
                                     ": the device is lost"))
                 << probed.said;
         }

@@ -11,6 +11,9 @@
 
 #include "quern/error.h"
 #include "quern/kernel.h"
+#include "quern/runtime/storage.h"
+#include "quern/runtime/vulkan_plugin.h"
+#include "quern/stream.h"
 #include "tests/cpu/vulkan_devices.h"
 
 namespace quern {
@@ -140,6 +143,62 @@ TEST_P(InFlight, AFailureIsThrownWhereItWasLaunchedAndOthersGoOn) {
     const Tensor after = kernel(before);
     EXPECT_TRUE(is_all(after, 6));
     EXPECT_TRUE(is_all(before, 6));
+}
+
+TEST_P(InFlight, WorkOnAThreadEndsWhenItsLaunchesHave) {
+    if (!vulkan::is_memory_seen(GetParam())) GTEST_SKIP() << "its memory is not seen";
+    const Kernel kernel = slow();
+    const Tensor x = on_device(kLong, 3);
+    kernel(x);
+    const auto last = [](const Tensor& tensor) {
+        // Without waiting for the device.
+        return static_cast<const float*>(quern::InFlight::address(tensor, GetParam()))[kLong - 1];
+    };
+    const auto many = [&] {
+        Tensor y = x;
+        for (int i = 0; i < 4; ++i) y = kernel(y);
+        return y;
+    };
+    EXPECT_EQ(last(run_async<Tensor>(many).get()), 3);
+    Stream stream;
+    Tensor y;
+    const Future<int> inner = stream.run([&] {
+        // The work of another, which may be done on the same thread.
+        const Future<Tensor> waited = run_async<Tensor>(many);
+        y = many();
+        return last(waited.get()) == 3 ? 1 : 0;
+    });
+    stream.record().wait();
+    EXPECT_EQ(last(y), 3);
+    EXPECT_EQ(inner.get(), 1);
+}
+
+TEST_P(InFlight, TheCpuAndTheDeviceWorkAtTheSameTime) {
+    const Kernel kernel = slow();
+    const Tensor x = on_device(kLong, 3), one = Tensor::from<float>({1}, {2});
+    const Kernel host = Kernel(
+                            "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var s = 0.0\n"
+                            "  for k in 0..steps: s = s * 0.5 + x[i]\n  out[i] = s\n}")
+                            .on(Device("cpu"));
+    const auto on_host = [&](int steps) { return host(one, arg("steps", steps)); };
+    const auto on_device = [&](int launches) {
+        Tensor y = x;
+        for (int i = 0; i < launches; ++i) y = kernel(y);
+        return y;
+    };
+    // Both compiled. Then what is short on one ends while what is long on the other goes on.
+    on_host(1), on_device(1);
+    for (const bool is_long_here : {false, true}) {
+        Stream here, there;
+        const Future<Tensor> hosts =
+            here.run([&] { return on_host(is_long_here ? 300'000'000 : 100); });
+        const Future<Tensor> devices = there.run([&] { return on_device(is_long_here ? 1 : 40); });
+        const Event end_here = here.record(), end_there = there.record();
+        (is_long_here ? end_there : end_here).wait();
+        EXPECT_FALSE((is_long_here ? end_here : end_there).has_happened());
+        EXPECT_EQ(hosts.get().values()[0], 4);
+        EXPECT_TRUE(is_all(devices.get(), 3));
+    }
 }
 
 TEST_P(InFlight, ThreadsLaunchAtTheSameTime) {

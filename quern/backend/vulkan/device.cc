@@ -568,7 +568,8 @@ Outcome GpuDevice::attempt(const Body& body) {
     std::unique_lock lock(mutex_);
     Outcome outcome;
     outcome.error = lost_;
-    if (!lost_.empty()) return outcome;
+    outcome.is_lost = !lost_.empty();
+    if (outcome.is_lost) return outcome;
     Blocks blocks(*this);
     bool is_recorded = false;
     try {
@@ -579,7 +580,8 @@ Outcome GpuDevice::attempt(const Body& body) {
         outcome.error = error.what();
         outcome.out_of_memory = blocks.missing();
         if (is_recorded || error.is_lost()) lose(error);
-        if (!lost_.empty()) blocks.leave();
+        outcome.is_lost = !lost_.empty();
+        if (outcome.is_lost) blocks.leave();
     } catch (...) {
         // What is recorded uses the memory, and there is none to say more.
         if (is_recorded) {
