@@ -118,6 +118,43 @@ TEST(CommandUse, AnUnknownDeviceIsAnError) {
     EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--device", "interpreter"}).status, 0);
 }
 
+TEST(CommandUse, ADeviceWithVulkanIsListedAndChosenByTheOptionOrTheEnvironment) {
+    const auto list = nlohmann::json::parse(run({"devices", "--json"}).out);
+    const auto is_vulkan = [](const auto& each) { return each["type"] == "vulkan"; };
+    const auto device = std::ranges::find_if(list, is_vulkan);
+    if (device == list.end()) GTEST_SKIP() << "no Vulkan driver";
+    EXPECT_EQ((*device)["id"], "vulkan:0");
+    EXPECT_NE((*device)["name"], "");
+    EXPECT_GT((*device)["memory"], 0);
+    EXPECT_NE(run({"devices"}).out.find("vulkan:0"), std::string::npos);
+
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {-1, 2}));
+    const std::string to = folder / "y.npy";
+    const std::vector<std::string> here = {"run", script, "--in", "x=" + x, "--out", "y=" + to};
+    const std::vector<std::string> explain = {"explain", script, "--shape", "x=f32[7]"};
+    const auto expect_there = [&](const std::vector<std::string>& more) {
+        const auto with = [&](std::vector<std::string> arguments) {
+            arguments.insert(arguments.end(), more.begin(), more.end());
+            return run(arguments);
+        };
+        EXPECT_EQ(with(here).status, 0);
+        EXPECT_EQ(load_npy(to).values(), (std::vector<double>{0, 2}));
+        std::filesystem::remove(to);
+        EXPECT_NE(with(explain).out.find("\nwork-groups "), std::string::npos);
+    };
+    EXPECT_EQ(run(explain).out.find("\nwork-groups "), std::string::npos);
+    expect_there({"--device", "vulkan:0"});
+    ::setenv("QUERN_DEVICE", "vulkan:0", 1);
+    expect_there({});
+    EXPECT_EQ(run({"explain", script, "--shape", "x=f32[7]", "--device", "interpreter"})
+                  .out.find("\nwork-groups "),
+              std::string::npos)
+        << "the option comes before the environment";
+    ::unsetenv("QUERN_DEVICE");
+}
+
 TEST(CommandUse, NumericsComeFromTheOptionThenTheEnvironment) {
     if (!Device("auto").is_cpu()) GTEST_SKIP() << "no plug-in with LLVM 19";
     const Folder folder;
