@@ -76,7 +76,8 @@ by_add_subdirectory() { # LINKAGE COMPILER
     [ "$1" = shared ] && shared=ON
     command -v ccache > /dev/null && options=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
     # Objects of c++ -O2 are in the cache; others are made faster.
-    [ "$2" = c++ ] || options+=("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG")
+    [ "$2" = c++ ] ||
+        options+=("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" -DQUERN_PRECOMPILE=ON)
     build_and_run "$work/add_subdirectory-$1-$2" -DCMAKE_CXX_COMPILER="$2" "${options[@]}" \
         -DBUILD_SHARED_LIBS=$shared -DQUERN_SOURCE="$root"
 }

@@ -29,24 +29,25 @@ TEST(ScriptMemory, Check101_Allocate) {
 }
 
 TEST(ScriptMemory, Check102_ToDeviceKeepsEveryBitAndSharesStorageWhereItCan) {
+    const Tensor x = kX.at("x").as<Tensor>()->to(Device("interpreter"));
     for (const DeviceInfo& info : devices()) {
         const Results results = run_text("let there = x.to_device(\"" + info.id +
                                              "\")\nlet back = there.to_device(\"interpreter\")\n"
                                              "let copy = x.to_device(\"" +
                                              info.id + "\", copy=true)\n",
-                                         kX);
+                                         {{"x", x}});
         EXPECT_EQ(tensor_in(results, "there").device().id(), info.id);
-        EXPECT_EQ(tensor_in(results, "there").shares_storage_with(*kX.at("x").as<Tensor>()),
-                  info.type != "vulkan");
+        EXPECT_EQ(tensor_in(results, "there").shares_storage_with(x), info.type != "vulkan");
         EXPECT_EQ(tensor_in(results, "back").device(), Device("interpreter"));
         EXPECT_EQ(tensor_in(results, "back").values(), (std::vector<double>{0, 1, 2, 3}));
         EXPECT_EQ(tensor_in(results, "copy").device().id(), info.id);
-        EXPECT_FALSE(tensor_in(results, "copy").shares_storage_with(*kX.at("x").as<Tensor>()));
+        EXPECT_FALSE(tensor_in(results, "copy").shares_storage_with(x));
         EXPECT_EQ(tensor_in(results, "copy").values(), (std::vector<double>{0, 1, 2, 3}));
     }
 }
 
 TEST(ScriptMemory, Check103_WithoutACopyTheMemoryIsOneOrItIsRefused) {
+    const Tensor x = kX.at("x").as<Tensor>()->to(Device("interpreter"));
     for (const DeviceInfo& info : devices()) {
         const std::string text = "let there = x.to_device(\"" + info.id +
                                  "\", copy=false)\nlet same = "
@@ -57,9 +58,9 @@ TEST(ScriptMemory, Check103_WithoutACopyTheMemoryIsOneOrItIsRefused) {
                       "E0611 at 2:42");
             continue;
         }
-        const Results results = run_text(text, kX);
-        EXPECT_TRUE(tensor_in(results, "there").shares_storage_with(*kX.at("x").as<Tensor>()));
-        EXPECT_TRUE(tensor_in(results, "same").shares_storage_with(*kX.at("x").as<Tensor>()));
+        const Results results = run_text(text, {{"x", x}});
+        EXPECT_TRUE(tensor_in(results, "there").shares_storage_with(x));
+        EXPECT_TRUE(tensor_in(results, "same").shares_storage_with(x));
     }
     EXPECT_EQ(error_of("let x = allocate(shape=[2], device=\"interpreter\")\n"
                        "let there = x.to_device(\"cuda:9\", copy=false)"),
