@@ -403,6 +403,40 @@ TEST_F(FailingCalls, ADriverThatComputesSomethingElseIsFoundBeforeAKernelNeedsIt
         << "a warning for each kernel";
 }
 
+int submissions_of(const Probed& probed) {
+    int count = 0;
+    const std::string mark = "mock: submission\n";
+    for (std::size_t at = 0; (at = probed.said.find(mark, at)) != std::string::npos; ++at) ++count;
+    return count;
+}
+
+TEST_F(FailingCalls, NoneAndWhatIsRightOfADriverIsKeptForTheNextProcessAndThisVersion) {
+    const TestFolder cache;
+    const auto submissions = [&](const std::string& more) {
+        const Probed probed =
+            probe("say submissions" + more, QUERN_MOCK_LOADER, "Runs", cache.path());
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        return submissions_of(probed);
+    };
+    // How many launches are one submission depends on how busy the device is; trials are many more.
+    const int tried = submissions("");
+    EXPECT_LT(2 * submissions(""), tried);
+    EXPECT_GT(2 * submissions("; another version"), tried);
+    EXPECT_LT(2 * submissions("; another version"), tried);
+    EXPECT_LT(2 * submissions(""), tried);
+}
+
+TEST_F(FailingCalls, AFaultOfADriverIsLookedForAgainInTheNextProcess) {
+    const TestFolder cache;
+    for (int n = 0; n < 2; ++n) {
+        const Probed wrong = probe("other quotients", QUERN_MOCK_LOADER, "Runs", cache.path());
+        EXPECT_TRUE(wrong.says("warning")) << wrong.said;
+    }
+    const Probed right = probe("say submissions", QUERN_MOCK_LOADER, "Runs", cache.path());
+    EXPECT_FALSE(right.says("warning")) << right.said;
+    EXPECT_TRUE(right.says("vulkan:0: right\nvulkan:0: right\n")) << right.said;
+}
+
 TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     const Probed wide = probe("wide subgroups", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(wide.has_happened);

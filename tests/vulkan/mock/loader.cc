@@ -23,6 +23,7 @@
 //   "small bindings"      no storage buffer that is bound is larger than 48 MiB
 //   "coarse bindings"     one begins at a multiple of 4096
 //   "few bindings"        a kernel has at most 2 of them
+//   "another version"     drivers are said to be of the version after theirs
 //   "no devices", "old", "no timelines", "no addresses", "no memory model"
 //                         what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
@@ -263,6 +264,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_no_matrices(VkDevice device,
 VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* got) {
     real<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(device, got);
     if (is("old") && say_here()) got->apiVersion = VK_API_VERSION_1_1;
+    if (is("another version") && say_here()) ++got->driverVersion;
     if (is("small bindings") && say_here()) got->limits.maxStorageBufferRange = 48 << 20;
     if (is("tiny bindings") && say_here()) got->limits.maxStorageBufferRange = 4096;
     if (is("coarse bindings") && say_here()) got->limits.minStorageBufferOffsetAlignment = 4096;
@@ -278,6 +280,7 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
         put_back(got, matrices);
     }
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
+    if (is("another version") && say_here()) ++got->properties.driverVersion;
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (is("small pieces") &&
             next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
