@@ -190,6 +190,6 @@ int main(int argc, char** argv) {
     const std::string attention = text_of("14_flash_attention.quern");
     compiles("14 flash attention", cpu_test::Case(attention, {heads, heads, heads}), kAttention);
     compiles("14 flash attention with tiles that are cut off",
-             cpu_test::Case(attention, {odd_heads, odd_heads, odd_heads}), {});
+             cpu_test::Case(attention, {odd_heads, odd_heads, odd_heads}), kAttention);
     return targets.finish();
 }

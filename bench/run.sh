@@ -91,7 +91,7 @@ cmake --build "$shared" > /dev/null
     section "Threads (nothing to reach: Quern's own pool beside oneTBB)" "$build/bin/bench_threads"
     section "Copies (target: from pinned memory at least as fast as from other)" "$build/bin/bench_copies"
     section "Launching, loading and compiling (targets: launch 2 us, from the disk 1 ms, compiling element-wise 15 ms and 14 60 ms, our passes 0.5 ms and 3 ms)" "$build/bin/bench_launch"
-    section "Devices vulkan (targets on llvmpipe: 50 us a launch where nobody waits; product of 512: 3x of a tiled shader by hand)" "$build/bin/bench_vulkan" "$build/bin/bench_glsl_matmul"
+    section "Devices vulkan (targets: words of a kernel 1 ms; on llvmpipe 50 us a launch where nobody waits; product of 512: 3x of a tiled shader by hand)" "$build/bin/bench_vulkan" "$build/bin/bench_glsl_matmul"
     section "Size of the library" library "$(find "$shared" -name 'libquern.so.*.*' | head -n 1)"
 } | tee "$results"
 if [ -e "$scratch/missed" ]; then

@@ -49,16 +49,34 @@ compute(x) {
 })";
 
 TEST_F(Modes, ReproducibleIsTheInterpretersBitsForAnyNumberOfThreads) {
-    for (const char* number : {"04", "06", "07", "15", "16", "17"}) {
+    // Each has more work than one thread is given.
+    const Tensor row = uniform({200'011}, 5), rows = long_rows();
+    const Tensor heads = uniform({2, 2, 67, 20}, 8), whole = uniform({20011}, 6);
+    const struct {
+        const char* number;
+        std::vector<Tensor> operands;
+        std::vector<Argument> arguments = {};
+    } kernels[] = {
+        {"01", {row}},
+        {"03", {rows, whole}},
+        {"04", {row}},
+        {"05", {row}},
+        {"06", {row}},
+        {"07", {rows}},
+        {"08", {rows}},
+        {"09", {uniform({61, 70}, 1), uniform({70, 65}, 2)}},
+        {"10", {uniform({3, 31, 40}, 1), uniform({3, 40, 33}, 2)}},
+        {"11", {uniform({2, 3, 26, 25}, 1), uniform({7, 3, 3, 3}, 2), uniform({7}, 3)}},
+        {"12", {uniform({2, 9, 46, 45}, 1), uniform({9, 3, 3}, 2)}},
+        {"13", {heads, heads, heads, random_tensor({67, 67}, DType::Bool, 9)}},
+        {"14", {heads, heads, heads}},
+        {"15", {rows}},
+        {"16", {rows, whole, uniform({20011}, 7)}, {arg("eps", 1e-5)}},
+        {"17", {rows}},
+        {"18", {uniform({2, 9, 65, 64}, 1), uniform({65, 32}, 2), uniform({65, 32}, 3)}},
+    };
+    for (const auto& [number, operands, arguments] : kernels) {
         const Kernel kernel = example(number);
-        const bool is_row = std::string(number) == "04" || std::string(number) == "06";
-        std::vector<Tensor> operands = {is_row ? uniform({20011}, 5) : long_rows()};
-        std::vector<Argument> arguments;
-        if (std::string(number) == "16") {
-            operands.push_back(uniform({20011}, 6));
-            operands.push_back(uniform({20011}, 7));
-            arguments.push_back(arg("eps", 1e-5));
-        }
         const Tensor expected = kernel.on(Device("interpreter")).run(operands, arguments);
         for (const int threads : {1, 2, 3}) {
             set_num_threads(threads);
