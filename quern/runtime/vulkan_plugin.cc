@@ -62,7 +62,9 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
                         "got {}",
                         id, largest, bytes)));
     }
-    raise_out_of_memory(id, bytes);
+    if (!loaded) raise_out_of_memory(id, bytes);
+    raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes, got none of the device's {}",
+                                  id, bytes, loaded->devices()[device].memory)));
 }
 
 void raise_if_failed(std::size_t device, const Outcome& outcome) {

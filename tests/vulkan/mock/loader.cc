@@ -1,10 +1,11 @@
 // A libvulkan.so.1 that is the system's, but for what QUERN_MOCK_VULKAN says, one or several of
 // these with "; " between them:
 //   "vkQueueSubmit 2 -4"  the second call of that function does nothing and gives that VkResult,
-//                         which is said, as "mock: failed"; where it says that the device is lost,
-//                         so do all calls behind it
+//                         which is said, as "mock: failed"; 0 is each call; where it says that the
+//                         device is lost, so do all calls behind it
 //   "other quotients"     code that divides multiplies
 //   "say submissions"     each submission is said, as "mock: submission"
+//   "say modules"         each module that is made is said, as "mock: module"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
 //   "no matrices"         products of matrices are said to be there, and not compiled
@@ -24,6 +25,8 @@
 //   "coarse bindings"     one begins at a multiple of 4096
 //   "few bindings"        a kernel has at most 2 of them
 //   "another version"     drivers are said to be of the version after theirs
+//   "no queue"            no queue computes
+//   "old loader"          the loader has Vulkan 1.1
 //   "no devices", "old", "no timelines", "no addresses", "no memory model"
 //                         what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
@@ -112,7 +115,7 @@ bool is_lost = false;
 std::optional<VkResult> failure(const char* name, int& calls) {
     if (is_lost) return VK_ERROR_DEVICE_LOST;
     const Order* const o = order(name);
-    if (!o || ++calls != o->call) return std::nullopt;
+    if (!o || (o->call != 0 && ++calls != o->call)) return std::nullopt;
     is_lost = o->result == VK_ERROR_DEVICE_LOST;
     std::fputs("mock: failed\n", stderr);
     say_here();
@@ -142,6 +145,9 @@ struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
         if (is("say submissions") && std::strcmp(kName, "vkQueueSubmit") == 0) {
             std::fputs("mock: submission\n", stderr);
         }
+        if (is("say modules") && std::strcmp(kName, "vkCreateShaderModule") == 0) {
+            std::fputs("mock: module\n", stderr);
+        }
         if (const auto failed = failure(kName, calls)) return *failed;
         const VkResult result = real<VkResult(VKAPI_PTR*)(Arguments...)>(kName)(arguments...);
         if (std::strcmp(kName, "vkCreateInstance") == 0) note(result, arguments...);
@@ -160,6 +166,20 @@ private:
 #define NAME(function) const char* const name_of_##function = #function;
 FAILING(NAME)
 #undef NAME
+
+VKAPI_ATTR VkResult VKAPI_CALL old_loader(std::uint32_t* version) {
+    *version = VK_API_VERSION_1_1;
+    say_here();
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL no_queue(VkPhysicalDevice device, std::uint32_t* count,
+                                    VkQueueFamilyProperties* got) {
+    real<PFN_vkGetPhysicalDeviceQueueFamilyProperties>("vkGetPhysicalDeviceQueueFamilyProperties")(
+        device, count, got);
+    for (std::uint32_t i = 0; got && i < *count; ++i) got[i].queueFlags &= ~VK_QUEUE_COMPUTE_BIT;
+    say_here();
+}
 
 VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, std::uint32_t* count,
                                        VkPhysicalDevice* list) {
@@ -680,6 +700,12 @@ PFN_vkVoidFunction ours(const char* name) {
     }
     FAILING(OURS)
 #undef OURS
+    if (is("old loader") && is_name("vkEnumerateInstanceVersion")) {
+        return PFN_vkVoidFunction(&old_loader);
+    }
+    if (is("no queue") && is_name("vkGetPhysicalDeviceQueueFamilyProperties")) {
+        return PFN_vkVoidFunction(&no_queue);
+    }
     if (is_name("vkEnumeratePhysicalDevices")) return PFN_vkVoidFunction(&devices);
     if (is_name("vkGetPhysicalDeviceProperties")) return PFN_vkVoidFunction(&properties);
     if (is_name("vkGetPhysicalDeviceProperties2")) return PFN_vkVoidFunction(&properties2);
