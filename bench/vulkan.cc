@@ -103,6 +103,16 @@ Tensor random(std::int64_t count, unsigned seed = 1) {
     return Tensor::from({count}, values).to(Device("cpu"));
 }
 
+/// That no number is farther from the expected one than `most` of it.
+template <class Most>
+void expect_close(const Device& device, const std::vector<double>& got,
+                  const std::vector<double>& expected, const Most& most) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (std::abs(got[i] - expected[i]) <= most(expected[i])) continue;
+        return targets.missed(device.id() + ": a wrong result");
+    }
+}
+
 void launches(const Device& device, bool is_llvmpipe) {
     const Kernel kernel = Kernel(kRelu).on(device);
     const Tensor x = random(16).to(device);
@@ -188,10 +198,7 @@ void products(const Device& device, bool is_llvmpipe, const std::string& program
     const std::vector<double> got = kernel(a, b).values();
     const std::vector<double> expected = Kernel(kProduct).on(Device("cpu"))(a, b).values();
     // Products of at most 1, each sum rounded.
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        if (!(std::abs(got[i] - expected[i]) < 1e-7 * kExtent))
-            targets.missed(device.id() + ": a wrong result");
-    }
+    expect_close(device, got, expected, [](double) { return 1e-7 * kExtent; });
     const double ours = least(12, [&] {
         kernel(a, b);
         synchronize(device);
@@ -219,12 +226,9 @@ void half_products(const Device& device) {
     const Tensor a = matrix(4), b = matrix(5), there_a = a.to(device), there_b = b.to(device);
     const std::vector<double> got = kernel(there_a, there_b).values();
     const std::vector<double> expected = Kernel(kProduct).on(Device("cpu"))(a, b).values();
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        // A unit of float16, where sums are rounded differently.
-        const double unit = std::max(std::abs(expected[i]), 1.0) * 0x1p-10;
-        if (!(std::abs(got[i] - expected[i]) <= unit))
-            targets.missed(device.id() + ": a wrong result");
-    }
+    // A unit of float16, where sums are rounded differently.
+    expect_close(device, got, expected,
+                 [](double number) { return std::max(std::abs(number), 1.0) * 0x1p-10; });
     const double seconds = least(5, [&] {
         kernel(there_a, there_b);
         synchronize(device);

@@ -21,11 +21,9 @@ void Launched::note(std::size_t device, std::uint64_t ticket) noexcept {
     auto& tickets = innermost->tickets_;
     const std::size_t last = tickets.size() - 1;
     tickets[std::min(device, last)] = device < last ? ticket : vulkan::kEverything;
-    innermost->is_empty_ = false;
 }
 
 void Launched::wait() const {
-    if (is_empty_) return;
     const std::size_t last = tickets_.size() - 1;
     for (std::size_t i = 0; i < last; ++i) {
         if (tickets_[i] != 0) vulkan::wait_for(i, tickets_[i]);

@@ -18,7 +18,7 @@ public:
     /// A launch that goes on. The innermost of the thread knows of it, if there is one.
     static void note(std::size_t device, std::uint64_t ticket) noexcept;
 
-    bool is_empty() const noexcept { return is_empty_; }
+    bool is_empty() const noexcept { return tickets_ == decltype(tickets_){}; }
 
     /// Throws DeviceLost.
     void wait() const;
@@ -26,7 +26,6 @@ public:
 private:
     /// The last ticket of each device; those from the last number on are one.
     std::array<std::uint64_t, 8> tickets_{};
-    bool is_empty_ = true;
     Launched* const outer_;
 };
 

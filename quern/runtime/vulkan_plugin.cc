@@ -54,17 +54,15 @@ std::string to_string(const Groups& groups) {
 void raise_no_room(std::size_t device, std::size_t bytes) {
     const std::string id = "vulkan:" + std::to_string(device);
     std::string why;
-    Driver* const loaded = driver(why);
-    const std::uint64_t largest = loaded ? loaded->devices()[device].largest_allocation : 0;
-    if (loaded && bytes > largest) {
+    const DeviceDescription& about = driver(why)->devices()[device];
+    if (bytes > about.largest_allocation) {
         raise(OutOfMemory(
             fmt::format("[{}] expected at most {} bytes in one piece (maxMemoryAllocationSize), "
                         "got {}",
-                        id, largest, bytes)));
+                        id, about.largest_allocation, bytes)));
     }
-    if (!loaded) raise_out_of_memory(id, bytes);
     raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes, got none of the device's {}",
-                                  id, bytes, loaded->devices()[device].memory)));
+                                  id, bytes, about.memory)));
 }
 
 void raise_if_failed(std::size_t device, const Outcome& outcome) {

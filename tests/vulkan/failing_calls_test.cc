@@ -433,7 +433,7 @@ TEST_F(FailingCalls, AFaultOfADriverIsLookedForAgainInTheNextProcess) {
         const Probed wrong = probe("other quotients", QUERN_MOCK_LOADER, "Runs", cache.path());
         EXPECT_TRUE(wrong.says("warning")) << wrong.said;
     }
-    const Probed right = probe("say submissions", QUERN_MOCK_LOADER, "Runs", cache.path());
+    const Probed right = probe("", QUERN_MOCK_LOADER, "Runs", cache.path());
     EXPECT_FALSE(right.says("warning")) << right.said;
     EXPECT_TRUE(right.says("vulkan:0: right\nvulkan:0: right\n")) << right.said;
 }
