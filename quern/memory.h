@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+
+#include "quern/device.h"
 
 namespace quern {
 
-/// The memory of this process that tensors and kernels' arrays of 64 KiB and more are taken from.
-/// In bytes but for `allocations`. Smaller ones are of the C library, and not counted but in
-/// `pinned` and `copied`.
+/// Memory that tensors and kernels' arrays are taken from. In bytes but for `allocations`. Of this
+/// process those of 64 KiB and more are counted; smaller ones are of the C library, and not counted
+/// but in `pinned` and `copied`. Of a device "vulkan:N" all are.
 struct MemoryCounters {
     /// In use now, and the most since the program began or reset_peak_memory().
     std::size_t live = 0;
@@ -19,6 +22,9 @@ struct MemoryCounters {
     /// How many times memory was asked for.
     std::uint64_t allocations = 0;
 
+    /// The most that may be held.
+    std::size_t limit = std::numeric_limits<std::size_t>::max();
+
     /// Of pinned tensors, of any size, which none of the above counts.
     std::size_t pinned = 0;
 
@@ -27,13 +33,28 @@ struct MemoryCounters {
     std::uint64_t copied = 0;
 };
 
-/// Thread-safe, as the others.
+/// Of this process. Thread-safe, as the others.
 MemoryCounters memory_counters();
+
+/// Of a device: its own memory if it is "vulkan:N", else that of this process. `pinned` and
+/// `copied` are of the process. Throws DeviceLost.
+MemoryCounters memory_counters(const Device& device);
+
+/// Lets a device hold no more than `bytes` from now on; for others than "vulkan:N" this process,
+/// whose smaller arrays and pinned tensors are not meant. What does not fit throws OutOfMemory,
+/// once what is kept for later was given back; what is in use stays. Throws DeviceLost.
+void set_memory_limit(const Device& device, std::size_t bytes);
 
 /// Lets the most there has been begin at what is in use now.
 void reset_peak_memory() noexcept;
 
+/// Of a device. Throws DeviceLost.
+void reset_peak_memory(const Device& device);
+
 /// Gives what is kept for later back to the system.
 void trim_memory() noexcept;
+
+/// To that of a device. Throws DeviceLost.
+void trim_memory(const Device& device);
 
 }  // namespace quern

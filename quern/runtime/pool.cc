@@ -73,8 +73,9 @@ Pool& host_pool() {
     return pool;
 }
 
-Pool::Pool(Heap& heap, std::size_t cap, std::size_t idle)
-    : heap_(heap), cap_(cap), most_idle_(idle) {}
+Pool::Pool(Heap& heap, std::size_t cap, std::size_t idle) : heap_(heap), most_idle_(idle) {
+    counters_.cap = cap;
+}
 
 Pool::~Pool() { trim_locked(); }
 
@@ -135,7 +136,7 @@ void Pool::take_out(Block* block) noexcept {
 Pool::Block* Pool::slab_for(std::size_t size) {
     auto block = std::make_unique<Block>();
     for (const std::size_t wanted : {std::max(kSlab, round_up(size, kLargePage)), size}) {
-        if (wanted > cap_ - counters_.held) continue;
+        if (counters_.held > counters_.cap || wanted > counters_.cap - counters_.held) continue;
         block->data_ = heap_.take(wanted);
         if (!block->data_) continue;
         block->size_ = wanted;
@@ -198,7 +199,8 @@ void Pool::free(Block* block) noexcept {
         delete std::exchange(block, before);
     }
     put(block);
-    if (block->is_slab() && idle_ > most_idle_) give_back(block);
+    const bool is_too_much = idle_ > most_idle_ || counters_.held > counters_.cap;
+    if (block->is_slab() && is_too_much) give_back(block);
 }
 
 void Pool::give_back(Block* block) noexcept {
@@ -230,6 +232,12 @@ void Pool::reset_peak() noexcept {
     counters_.peak = counters_.live;
 }
 
+void Pool::set_cap(std::size_t cap) noexcept {
+    const Lock lock(mutex_);
+    counters_.cap = cap;
+    if (counters_.held > cap) trim_locked();
+}
+
 Pool::Counters Pool::counters() const {
     const Lock lock(mutex_);
     Counters result = counters_;
@@ -245,7 +253,7 @@ Pool::Counters Pool::counters() const {
 
 Room host_room() {
     const Pool::Counters pool = host_pool().counters();
-    return {pool.held - pool.live, pool.largest};
+    return {pool.held - pool.live, pool.largest, pool.cap};
 }
 
 }  // namespace quern

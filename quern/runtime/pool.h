@@ -52,6 +52,9 @@ public:
         std::size_t largest = 0;
 
         std::uint64_t allocations = 0;
+
+        /// What slabs may be together.
+        std::size_t cap = 0;
     };
 
     /// Slabs are at most `cap` bytes together. Those that nothing uses are kept up to `idle` bytes.
@@ -76,6 +79,10 @@ public:
     /// Lets the most there has been begin at what is in use now.
     void reset_peak() noexcept;
 
+    /// From now on slabs are at most `cap` bytes together. Where they are more, those that nothing
+    /// uses are given back, now and once it is so, and none is made.
+    void set_cap(std::size_t cap) noexcept;
+
     Counters counters() const;
 
 private:
@@ -95,7 +102,6 @@ private:
     void trim_locked() noexcept;
 
     Heap& heap_;
-    const std::size_t cap_;
     const std::size_t most_idle_;
     std::size_t idle_ = 0;
     Counters counters_;

@@ -4,6 +4,7 @@
 
 #include "quern/error.h"
 #include "quern/runtime/plugin.h"
+#include "quern/runtime/pool.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
 
@@ -61,8 +62,13 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
                         "got {}",
                         id, about.largest_allocation, bytes)));
     }
-    raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes, got none of the device's {}",
-                                  id, bytes, about.memory)));
+    const Pool* const pool = driver(why)->pool(device, why);
+    const std::size_t limit = pool ? pool->counters().cap : about.memory;
+    const std::string within = limit < std::size_t(about.memory)
+                                   ? fmt::format("; the limit is {} (set_memory_limit)", limit)
+                                   : std::string();
+    raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes, got none of the device's {}{}",
+                                  id, bytes, about.memory, within)));
 }
 
 void raise_if_failed(std::size_t device, const Outcome& outcome) {
@@ -77,6 +83,13 @@ void wait_for(std::size_t device, std::uint64_t ticket) {
     std::string why;
     const std::string lost = driver(why)->wait(device, ticket);
     if (!lost.empty()) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, lost)));
+}
+
+Pool& pool_of(std::size_t device) {
+    std::string error;
+    Pool* const pool = driver(error)->pool(device, error);
+    if (!pool) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, error)));
+    return *pool;
 }
 
 bool is_memory_seen(std::size_t device) {

@@ -18,8 +18,9 @@
 // plug-in is a library of its own, and says what went wrong.
 
 namespace quern {
+class Pool;
 struct ReadyLaunch;
-}
+}  // namespace quern
 
 namespace quern::vulkan {
 
@@ -214,6 +215,10 @@ public:
     /// empty.
     virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
 
+    /// Of what `allocate` gives and of what kernels need beside it; what waited for launches that
+    /// have ended is free. Null if the device is lost, and how.
+    virtual Pool* pool(std::size_t device, std::string& error) = 0;
+
     /// Begins to copy from `data` to the device, for the launches that come. Only of memory that is
     /// not seen, and that no launch uses which has not been waited for.
     virtual Outcome upload(std::size_t device, const Memory& memory) = 0;
@@ -250,6 +255,9 @@ void raise_if_failed(std::size_t device, const Outcome& outcome);
 
 /// Waits for a launch on a device that there is, and all before it. Throws DeviceLost.
 void wait_for(std::size_t device, std::uint64_t ticket);
+
+/// Of the memory of a device that there is. Throws DeviceLost.
+Pool& pool_of(std::size_t device);
 
 /// Whether the host sees tensors in the memory of a device that there is.
 bool is_memory_seen(std::size_t device);

@@ -33,6 +33,9 @@ void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes
         if (room) {
             whole += "; " + std::to_string(room->free) + " bytes are free, " +
                      std::to_string(room->largest) + " in one block";
+            if (room->limit < std::numeric_limits<std::size_t>::max()) {
+                whole += "; the limit is " + std::to_string(room->limit) + " (set_memory_limit)";
+            }
         }
         message = std::move(whole);
 #if QUERN_EXCEPTIONS

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #ifdef __linux__
@@ -38,6 +39,40 @@ TEST(MemoryCounters, FollowTensors) {
     EXPECT_EQ(memory_counters().peak, before.live);
     trim_memory();
     EXPECT_LE(memory_counters().held, before.held + kMiB);
+}
+
+TEST(MemoryCounters, OfADeviceCpuAreThoseOfTheProcess) {
+    const Tensor x({1 << 18}, DType::Float32, Device("interpreter"));
+    for (const char* id : {"cpu", "cpu:3", "interpreter"}) {
+        EXPECT_EQ(memory_counters(Device(id)).live, memory_counters().live) << id;
+    }
+}
+
+TEST(MemoryLimit, IsNamedByWhatItRefuses) {
+    trim_memory();
+    const Device device("interpreter");
+    const std::size_t limit = memory_counters().held + 8 * kMiB;
+    const std::size_t none = memory_counters().limit;
+    EXPECT_EQ(none, std::numeric_limits<std::size_t>::max());
+    set_memory_limit(device, limit);
+    EXPECT_EQ(memory_counters().limit, limit);
+    Tensor kept({1 << 20}, DType::Float32, device);
+    try {
+        Tensor({16 << 20}, DType::Float32, device);
+        ADD_FAILURE() << "64 MiB of 8";
+    } catch (const OutOfMemory& error) {
+        const std::string what = error.what();
+        EXPECT_NE(what.find("expected room for 67108864 bytes"), std::string::npos) << what;
+        EXPECT_NE(what.find("the limit is " + std::to_string(limit)), std::string::npos) << what;
+    }
+    const Kernel outer(
+        "compute(x) {\n@kernel custom\nfor i in 0..n, j in 0..n: out[i, j] = x[i] + x[j]\n}");
+    const Tensor x({4096}, DType::Float32, device);
+    EXPECT_THROW(static_cast<void>(outer.on(device).run(std::vector{x}, {})), OutOfMemory);
+    set_memory_limit(device, none);
+    EXPECT_EQ(Tensor({16 << 20}, DType::Float32, device).bytes(), std::size_t{64} << 20);
+    EXPECT_EQ(outer.on(device).run(std::vector{x}, {}).shape(), (Shape{4096, 4096}));
+    EXPECT_EQ(memory_counters(device).limit, none);
 }
 
 TEST(PinnedMemory, IsTheHostsAndCountedWhileItIsHeld) {

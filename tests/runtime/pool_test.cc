@@ -185,6 +185,29 @@ TEST(Pools, AreUsedFromSeveralThreads) {
     EXPECT_EQ(pool.counters().live, 0u);
 }
 
+TEST(Pools, KeepTheLimitThatTheyAreGivenLater) {
+    CountingHeap heap(512 * kMiB);
+    Pool pool(heap);
+    Pool::Block* const block = pool.allocate(40 * kMiB);
+    Pool::Block* const idle = pool.allocate(40 * kMiB);
+    pool.free(idle);
+    pool.set_cap(32 * kMiB);
+    EXPECT_EQ(pool.counters().cap, 32 * kMiB);
+    EXPECT_EQ(pool.counters().live, 40 * kMiB) << "what is in use stays";
+    EXPECT_LE(heap.given(), 64 * kMiB) << "what nothing uses does not";
+    EXPECT_EQ(pool.allocate(64 * kMiB), nullptr);
+    pool.free(block);
+    EXPECT_EQ(pool.allocate(33 * kMiB), nullptr);
+    Pool::Block* const within = pool.allocate(31 * kMiB);
+    ASSERT_NE(within, nullptr);
+    EXPECT_LE(heap.given(), 32 * kMiB);
+    pool.set_cap(64 * kMiB);
+    Pool::Block* const more = pool.allocate(20 * kMiB);
+    EXPECT_NE(more, nullptr);
+    pool.free(more);
+    pool.free(within);
+}
+
 TEST(PooledTensors, AreZeroAlsoInMemoryThatWasWritten) {
     const Shape shape{1 << 18};
     for (int round = 0; round < 3; ++round) {

@@ -14,6 +14,7 @@
 
 #include "quern/error.h"
 #include "quern/kernel.h"
+#include "quern/memory.h"
 #include "tests/cpu/compiled_run.h"
 
 namespace quern {
@@ -473,6 +474,36 @@ TEST_P(VulkanMemory, IsNotKeptByLaunchesOfManySizes) {
     launch_all(1, 10000);
     // Pages; a launch may leave 80 bytes behind in allocators.
     EXPECT_LT(resident() - before, 200);
+}
+
+TEST_P(VulkanMemory, IsCountedAndLimited) {
+    trim_memory(device());
+    const MemoryCounters before = memory_counters(device());
+    {
+        const Tensor x({1000, 1000}, DType::Float32, device());
+        EXPECT_GE(memory_counters(device()).live, before.live + 4'000'000);
+        EXPECT_EQ(memory_counters(device()).allocations, before.allocations + 1);
+        EXPECT_GE(memory_counters(device()).held, memory_counters(device()).live);
+    }
+    EXPECT_EQ(memory_counters(device()).live, before.live);
+    reset_peak_memory(device());
+    EXPECT_EQ(memory_counters(device()).peak, before.live);
+    const std::size_t limit = memory_counters(device()).held + (8 << 20);
+    set_memory_limit(device(), limit);
+    try {
+        Tensor({16 << 20}, DType::Float32, device());
+        ADD_FAILURE() << "64 MiB of 8";
+    } catch (const OutOfMemory& error) {
+        const std::string what = error.what();
+        EXPECT_NE(what.find("expected room for 67108864 bytes"), std::string::npos) << what;
+        EXPECT_NE(what.find("the limit is " + std::to_string(limit)), std::string::npos) << what;
+    }
+    const Kernel outer(
+        "compute(x) {\n@kernel custom\nfor i in 0..n, j in 0..n: out[i, j] = x[i] + x[j]\n}");
+    const Tensor x({4096}, DType::Float32, device());
+    EXPECT_THROW(static_cast<void>(outer.on(device()).run(std::vector{x}, {})), OutOfMemory);
+    set_memory_limit(device(), before.limit);
+    EXPECT_EQ(outer.on(device()).run(std::vector{x}, {}).shape(), (Shape{4096, 4096}));
 }
 
 TEST_P(VulkanMemory, IsNotKeptByPipelinesThatNoKernelNeeds) {

@@ -338,6 +338,17 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     queue_->count(lent->block->size());
 }
 
+Pool* GpuDevice::pool(std::string& error) {
+    const std::lock_guard lock(mutex_);
+    try {
+        if (lost_.empty()) reclaim();
+    } catch (const VulkanError& lost) {
+        lose(lost);
+    }
+    error = lost_;
+    return lost_.empty() ? &own_->pool : nullptr;
+}
+
 void GpuDevice::reclaim() {
     ended_ = queue_->reclaim();
     if (transfers_) moved_ = transfers_->reclaim();

@@ -97,6 +97,7 @@ public:
     void free(const Memory& memory, std::uint64_t ticket) noexcept;
     std::string wait(std::uint64_t ticket);
     void wait_for_all() noexcept;
+    Pool* pool(std::string& error);
     Outcome upload(const Memory& memory);
     Outcome fetch(const Memory& memory);
 

@@ -215,6 +215,15 @@ public:
         opened_[device]->free(memory, ticket);
     }
 
+    Pool* pool(std::size_t device, std::string& error) override {
+        try {
+            return opened(device).pool(error);
+        } catch (const std::exception& why) {
+            error = why.what();
+            return nullptr;
+        }
+    }
+
     std::string wait(std::size_t device, std::uint64_t ticket) override {
         GpuDevice* const gpu = opened_if_used(device);
         return gpu ? gpu->wait(ticket) : std::string();
