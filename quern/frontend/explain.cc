@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "quern/frontend/prepare.h"
 #include "quern/frontend/work.h"
 #include "quern/ir/index.h"
+#include "quern/runtime/cpu_plugin.h"
 #include "quern/support/check.h"
 
 namespace quern::frontend {
@@ -48,6 +51,18 @@ public:
     /// How compiled code runs the loops.
     void schedule(const std::string& text) { schedule_ = text; }
 
+    /// What a vector of the schedule is for the instructions of a processor.
+    void vectors(cpu::Simd simd) {
+        constexpr std::string_view kVector = "vector ";
+        const std::size_t at = schedule_.find(kVector);
+        if (at == std::string::npos) return;
+        const int lanes = std::atoi(schedule_.c_str() + at + kVector.size());
+        const int bits = cpu::register_bits(simd);
+        const int registers = lanes * 32 / bits;
+        vectors_ = fmt::format("{}, {} bits: {} lanes of float32 are {} register{}",
+                               to_string(simd), bits, lanes, registers, registers == 1 ? "" : "s");
+    }
+
     /// The work-groups of each stage.
     void groups(const std::vector<vulkan::Groups>& groups) { groups_ = groups; }
 
@@ -69,6 +84,7 @@ public:
         dimensions();
         loops();
         if (!schedule_.empty()) line("schedule", schedule_);
+        if (!vectors_.empty()) line("vectors", vectors_);
         for (std::size_t i = 0; i < groups_.size(); ++i) {
             const std::string stage = groups_.size() > 1 ? fmt::format("stage {}: ", i + 1) : "";
             line(i == 0 ? "work-groups" : "", stage + to_string(groups_[i]));
@@ -213,6 +229,7 @@ private:
     ir::Environment environment_;
     std::string text_;
     std::string schedule_;
+    std::string vectors_;
     std::vector<vulkan::Groups> groups_;
 };
 
@@ -233,6 +250,7 @@ void add_schedule(Report& report, const Device& device, const Prepared& prepared
         };
         if (device.is_cpu()) {
             schedule(prepared.compiled->find(kernel, facts(kResult), numerics)->schedule());
+            report.vectors(cpu::chosen_simd());
         } else {
             const auto code =
                 prepared.on_vulkan->find(device, kernel, facts(kAnywhere), numerics, {});

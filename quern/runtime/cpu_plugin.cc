@@ -18,6 +18,21 @@ constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512", "neon"};
 
 const char* to_string(Simd simd) { return kNames[static_cast<int>(simd)]; }
 
+int register_bits(Simd simd) {
+    switch (simd) {
+        case Simd::Scalar:
+            return 64;
+        case Simd::Avx2:
+            return 256;
+        case Simd::Avx512:
+            return 512;
+        case Simd::Sse41:
+        case Simd::Neon:
+            break;
+    }
+    return 128;
+}
+
 bool has(Simd simd) {
 #if defined(__aarch64__)
     return simd == Simd::Neon;

@@ -29,6 +29,9 @@ inline constexpr Simd kSimdLevels[] = {Simd::Scalar, Simd::Sse41, Simd::Avx2, Si
 /// "scalar", "sse4.1", "avx2", "avx512", "neon": what QUERN_CPU may say.
 const char* to_string(Simd simd);
 
+/// Bits of a vector of theirs; of a scalar level those of the largest number.
+int register_bits(Simd simd);
+
 /// True if this processor has the instructions.
 bool has(Simd simd);
 

@@ -53,6 +53,23 @@ TEST(Explain, SaysHowTheCpuRunsTheLoops) {
     for (const char* part : {"schedule    i: grid", columns, "; k: serial"}) {
         EXPECT_NE(matmul.find(part), std::string::npos) << part << " in\n" << matmul;
     }
+    const std::string vectors = [] {
+        switch (cpu::chosen_simd()) {
+            case cpu::Simd::Sse41:
+                return "vectors     sse4.1, 128 bits: 16 lanes of float32 are 4 registers";
+            case cpu::Simd::Avx2:
+                return "vectors     avx2, 256 bits: 16 lanes of float32 are 2 registers";
+            case cpu::Simd::Avx512:
+                return "vectors     avx512, 512 bits: 16 lanes of float32 are 1 register\n";
+            case cpu::Simd::Neon:
+                return "vectors     neon, 128 bits: 16 lanes of float32 are 4 registers";
+            case cpu::Simd::Scalar:
+                break;
+        }
+        return "";
+    }();
+    EXPECT_NE(matmul.find(vectors), std::string::npos) << matmul;
+    EXPECT_EQ(matmul.find("vectors") == std::string::npos, vectors.empty()) << matmul;
     EXPECT_EQ(explained(kMatmul, operands, "interpreter").find("schedule"), std::string::npos);
     const std::string sum =
         explained("compute(x) { @kernel reduce(+); for i in 0..len { yield x[i] } }",
