@@ -71,6 +71,8 @@ struct Job {
 
     /// Whether two threads are to be nearly twice as fast as one.
     bool is_arithmetic = false;
+
+    Numerics numerics = Numerics::Strict;
 };
 
 /// What is to be reached of the bounds.
@@ -120,6 +122,9 @@ inline std::vector<Job> jobs() {
     const Tensor wide = random({130}, 6);
     const Shape heads{1, 2, 1024, 64}, few_heads{1, 1, 33, 16}, bert{1, 12, 512, 64};
     const Shape one_head{1, 1, 4096, 64};
+    Job fast_gelu{"17 gelu, fast mode", example("17"), {x},     {},
+                  Bound::Copy,          2 * bytes,     kMemory, {few}};
+    fast_gelu.numerics = Numerics::Fast;
     std::vector<Job> list = {
         {"01 relu", example("01"), {x}, {}, Bound::Copy, 2 * bytes, kMemory, {few}},
         {"02 multiply-add", example("02"), {x, y}, {}, Bound::Copy, 3 * bytes, kMemory, {few, few}},
@@ -132,6 +137,15 @@ inline std::vector<Job> jobs() {
          kMemory,
          {rows, wide}},
         {"17 gelu", example("17"), {x}, {}, Bound::Copy, 2 * bytes, kMemory, {few}},
+        fast_gelu,
+        {"01 relu, 256 MiB",
+         example("01"),
+         {random({4 * n}, 33)},
+         {},
+         Bound::Copy,
+         8 * bytes,
+         kMemory,
+         {few}},
         {"18 rope",
          example("18"),
          {random({1, 16, 4096, 256}, 8), random({4096, 128}, 9), random({4096, 128}, 10)},

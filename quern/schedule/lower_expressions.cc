@@ -1,6 +1,8 @@
 #include <bit>
+#include <utility>
 
 #include "quern/ir/doubles.h"
+#include "quern/math/exponential.h"
 #include "quern/schedule/functions.h"
 #include "quern/schedule/loops.h"
 #include "quern/schedule/lowerer.h"
@@ -230,8 +232,41 @@ ValueId Lowerer::arithmetic(BinaryOp op, ValueId a, ValueId b) {
     return lir::kNone;
 }
 
+/// x if the expression is 1 + tanh(x) of fast mode, which GELU and the logistic function are made
+/// of, else none.
+ExprId Lowerer::logistic_operand(const ir::Expr& e) const {
+    const bool is_sum = e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Add;
+    const bool is_meant = plan_.tiling.numerics == Numerics::Fast &&
+                          (e.dtype == DType::Float32 || e.dtype == DType::Float64);
+    if (!is_sum || !is_meant) return ir::kNoExpr;
+    for (const auto& [one, other] :
+         {std::pair(ExprId{e.a}, ExprId{e.b}), {ExprId{e.b}, ExprId{e.a}}}) {
+        const bool is_one = k_[one].kind == ExprKind::Const && k_.floating_value(one) == 1;
+        const ir::Expr& t = k_[other];
+        const bool is_tanh =
+            t.kind == ExprKind::Unary && static_cast<UnaryOp>(t.op) == UnaryOp::Tanh;
+        if (is_one && is_tanh) return ExprId{t.a};
+    }
+    return ir::kNoExpr;
+}
+
+/// 1 + tanh(x) as 2 / (1 + 2^(-2 x / ln 2)), half the operations: nothing cancels where tanh is
+/// near -1, but the power has the rounding of its exponent, 2^-24 |2 x| of it in float32.
+Bundle Lowerer::logistic(ExprId id) {
+    const DType dtype = k_[id].dtype;
+    const auto one = [&](ValueId x) {
+        const ValueId exponent = b_.mul(x, number(-2 * math::kLog2E, dtype));
+        const ValueId power =
+            exactly([&](const FunctionPlace& f) { return function(f, UnaryOp::Exp2, exponent); });
+        return b_.binary(Op::Div, number(2, dtype), b_.add(power, number(1, dtype)));
+    };
+    const Bundle x = expr(id);
+    return in_turn([&] { return map(x, one); });
+}
+
 Bundle Lowerer::binary(const ir::Expr& e) {
     const auto op = static_cast<BinaryOp>(e.op);
+    if (const ExprId x = logistic_operand(e); exists(x)) return logistic(x);
     const bool is_division = op == BinaryOp::Div || op == BinaryOp::Rem || op == BinaryOp::FloorDiv;
     if ((op == BinaryOp::And || op == BinaryOp::Or) && has_effects(k_, ExprId{e.b})) {
         return logical(e);

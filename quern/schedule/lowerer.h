@@ -171,6 +171,8 @@ private:
     Bundle load(ExprId id);
     Bundle unary(const ir::Expr& e);
     Bundle binary(const ir::Expr& e);
+    ir::ExprId logistic_operand(const ir::Expr& e) const;
+    Bundle logistic(ir::ExprId id);
     Bundle logical(const ir::Expr& e);
     Bundle select(const ir::Expr& e);
     ValueId arithmetic(ir::BinaryOp op, ValueId a, ValueId b);

@@ -195,6 +195,40 @@ TEST_F(Modes, FastKeepsInfinitiesAndNanOfWhatIsNotCancelled) {
     }
 }
 
+TEST_F(Modes, FastTakesOneMorePerTanhForALogisticFunction) {
+    for (const DType dtype : {DType::Float32, DType::Float64, DType::Float16, DType::BFloat16}) {
+        const Kernel kernel(R"(compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = (1.0 + tanh(x[i])) * 0.5 + (tanh(x[i] * 0.5) + 1.0)
+})");
+        const float inf = std::numeric_limits<float>::infinity();
+        const Tensor special =
+            Tensor::from({8}, {-inf, inf, NAN, 0.0f, -1e30f, 1e30f, -1e-30f, 44.0f}).to(dtype);
+        const Tensor usual = uniform({1003}, 7, -30, 30).to(dtype);
+        for (const Tensor& x : {special, usual}) {
+            const std::vector<double> in = x.values();
+            const std::vector<double> out =
+                kernel.on(Device("cpu")).with(Numerics::Fast)(x).values();
+            for (std::size_t i = 0; i < in.size(); ++i) {
+                const double expected = 1 / (1 + std::exp(-2 * in[i])) + 2 / (1 + std::exp(-in[i]));
+                // The power has the rounding of its exponent, which is below 90 where it counts.
+                const double unit = dtype == DType::Float64   ? 0x1p-53
+                                    : dtype == DType::Float32 ? 0x1p-24
+                                    : dtype == DType::Float16 ? 0x1p-11
+                                                              : 0x1p-8;
+                const double bound = (dtype == DType::Float32 || dtype == DType::Float64)
+                                         ? 90 * unit * expected + 1e-37
+                                         : 8 * unit;
+                if (std::isnan(expected)) {
+                    EXPECT_TRUE(std::isnan(out[i])) << in[i];
+                } else {
+                    EXPECT_NEAR(out[i], expected, bound) << to_string(dtype) << " " << in[i];
+                }
+            }
+        }
+    }
+}
+
 TEST_F(Modes, FastDividesByWhatALoopKeepsAsAProduct) {
     // Eighths, whose sum is exact in any order.
     Tensor x = uniform({64, 300}, 3, 1, 2);

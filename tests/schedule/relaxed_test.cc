@@ -48,6 +48,18 @@ TEST(Relaxed, AreNoneInsideOfFunctions) {
     }
 }
 
+TEST(Relaxed, TakeOneMoreThanTanhForAQuotientOfAPower) {
+    for (const char* value : {"1.0 + tanh(x[i])", "tanh(x[i]) + 1.0"}) {
+        const Count fast = arithmetic_of(value, Numerics::Fast);
+        EXPECT_EQ(fast.relaxed, 3) << value;
+        EXPECT_LT(fast.arithmetic, arithmetic_of("tanh(x[i])", Numerics::Fast).arithmetic) << value;
+        EXPECT_EQ(arithmetic_of(value, Numerics::Strict).arithmetic,
+                  arithmetic_of("tanh(x[i])", Numerics::Strict).arithmetic + 1);
+    }
+    EXPECT_EQ(arithmetic_of("2.0 + tanh(x[i])", Numerics::Fast).relaxed, 1);
+    EXPECT_EQ(arithmetic_of("1.0 - tanh(x[i])", Numerics::Fast).relaxed, 1);
+}
+
 TEST(Relaxed, AreNoneInTheOtherModes) {
     for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
         EXPECT_EQ(arithmetic_of("(x[i] * 2.0 + 1.0) / (x[i] - 3.0)", numerics).relaxed, 0);
