@@ -212,6 +212,7 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed,
         // Devices that have no float64 may have integers of 64 bits.
         target.has_int64 = target.has_float64 || seed % 8 == 2;
         target.is_small = seed % 3 != 0;
+        target.group_bytes = std::array{16u << 10, 32u << 10, 48u << 10}[seed / 3 % 3];
         const bool is_legal = quern::schedule::legal(c.kernel()).empty();
         // None, and those of a part, of all, and of more than a work-group.
         const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[seed / 2 % 4];

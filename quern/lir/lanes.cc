@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "quern/lir/group_arrays.h"
 #include "quern/lir/hazards.h"
 #include "quern/support/check.h"
 
@@ -18,7 +20,8 @@ bool touches_matrix(Op op) { return op == Op::MatrixLoad || op == Op::MatrixStor
 
 class Pass {
 public:
-    Pass(const Function& from, std::uint32_t lanes, std::uint32_t subgroup)
+    Pass(const Function& from, std::span<const std::uint32_t> elements, std::uint32_t lanes,
+         std::uint32_t subgroup)
         : from_(from),
           lanes_(lanes),
           subgroup_(std::min(subgroup, lanes)),
@@ -33,7 +36,10 @@ public:
         for (Buffer& buffer : to_.buffers) {
             if (buffer.space == Space::Lane) buffer.space = Space::Group;
         }
-        keep_arrays();
+        for (BufferId b = 0; b < elements.size(); ++b) {
+            to_.buffers[b].elements = elements[b];
+            if (elements[b] > 0) hazards_.keep(b);
+        }
     }
 
     Function run() {
@@ -42,53 +48,6 @@ public:
     }
 
 private:
-    /// How many elements each array of a thread has, where that is a number in the code; else 0.
-    std::vector<std::uint64_t> elements_of_arrays() const {
-        constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
-        std::vector<std::uint64_t> elements(from_.buffers.size(), 0);
-        for (const Inst& i : from_.insts) {
-            if (i.op != Op::Alloc) continue;
-            const Inst& count = from_[i.a];
-            const bool is_known = count.op == Op::Constant && count.bits <= kGroupBytes;
-            elements[i.buffer] = std::max(elements[i.buffer], is_known ? count.bits : kUnknown);
-        }
-        std::ranges::replace(elements, kUnknown, std::uint64_t{0});
-        return elements;
-    }
-
-    /// Gives arrays memory of the group, which those by which lanes show each other values need
-    /// first, then those of matrices. Narrow elements may take 32 bits, but not where a device has
-    /// matrices of them.
-    void keep_arrays() {
-        std::vector<bool> has_matrices(from_.buffers.size(), false);
-        for (const Inst& i : from_.insts) {
-            if (touches_matrix(i.op)) has_matrices[i.buffer] = true;
-        }
-        const auto bytes = [](std::uint64_t elements, DType dtype) {
-            return elements * std::max<std::size_t>(size_of(dtype), 4);
-        };
-        std::set<DType> shown;
-        for (const Inst& i : from_.insts) {
-            if (const auto dtype = hazards_.shown_as(i)) shown.insert(*dtype);
-        }
-        std::uint64_t used = 0;
-        for (const DType dtype : shown) used += bytes(2 * lanes_, dtype);
-        const std::vector<std::uint64_t> elements = elements_of_arrays();
-        for (const bool is_of_matrices : {true, false}) {
-            for (BufferId b = 0; b < elements.size(); ++b) {
-                if (has_matrices[b] != is_of_matrices) continue;
-                const DType dtype = from_.buffers[b].dtype;
-                const std::uint64_t size =
-                    is_of_matrices ? elements[b] * size_of(dtype) : bytes(elements[b], dtype);
-                // Memory of a group has no bools.
-                if (size == 0 || dtype == DType::Bool || used + size > kGroupBytes) continue;
-                used += size;
-                to_.buffers[b].elements = std::uint32_t(elements[b]);
-                hazards_.keep(b);
-            }
-        }
-    }
-
     // Instructions of the result
 
     ValueId append(Inst inst) {
@@ -387,6 +346,20 @@ private:
     std::vector<std::pair<DType, BufferId>> arrays_;
 };
 
+/// Of the arrays by which lanes show each other values.
+std::uint32_t bytes_shown(const Function& function, std::uint32_t lanes, std::uint32_t subgroup) {
+    const Hazards hazards(function, subgroup);
+    std::set<DType> shown;
+    for (const Inst& i : function.insts) {
+        if (const auto dtype = hazards.shown_as(i)) shown.insert(*dtype);
+    }
+    std::uint32_t bytes = 0;
+    for (const DType dtype : shown) {
+        bytes += 2 * lanes * std::max<std::uint32_t>(std::uint32_t(size_of(dtype)), 4);
+    }
+    return bytes;
+}
+
 }  // namespace
 
 std::uint32_t lanes_of(const Function& function) {
@@ -395,10 +368,13 @@ std::uint32_t lanes_of(const Function& function) {
     return most;
 }
 
-Function for_lanes(const Function& function, std::uint32_t subgroup) {
+Function for_lanes(const Function& function, std::uint32_t subgroup, std::uint32_t bytes) {
     QUERN_CHECK(std::has_single_bit(subgroup), "a power of two lanes run together");
     const std::uint32_t lanes = lanes_of(function);
-    return lanes > 1 ? Pass(function, lanes, subgroup).run() : function;
+    if (lanes == 1) return function;
+    const GroupArrays arrays =
+        group_arrays(function, bytes - bytes_shown(function, lanes, std::min(subgroup, lanes)));
+    return Pass(arrays.function, arrays.elements, lanes, subgroup).run();
 }
 
 bool has_room_for_matrices(const Function& function) {

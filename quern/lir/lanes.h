@@ -9,18 +9,16 @@ namespace quern::lir {
 /// The lanes of the function's vectors.
 std::uint32_t lanes_of(const Function& function);
 
-/// Bytes that work-groups of every device share: the least maxComputeSharedMemorySize of Vulkan.
-inline constexpr std::uint32_t kGroupBytes = 16384;
-
 /// A function with vectors as one that the lanes of a work-group run together: a vector is a value
 /// of each lane; what is the same for all lanes each computes, and the first stores. Arrays of a
-/// thread are the group's: those whose size the code knows lie in memory that its lanes share, in
-/// their order as far as kGroupBytes go, and have no Alloc. Folds, shuffles and the like go through
-/// an array of the group, and barriers stand where a lane may see what another wrote (Hazards).
-/// Values of 32 bits take no array as far as subgroups go: on a device that runs `subgroup` lanes
-/// together, a power of two. Control flow is the same for all lanes, and an assertion ends all or
-/// none. A function without vectors is as it was.
-Function for_lanes(const Function& function, std::uint32_t subgroup = 1);
+/// thread are the group's: those whose size the code knows lie in memory that its lanes share, as
+/// far as `bytes` of it go (group_arrays), and have no Alloc. Folds, shuffles and the like go
+/// through an array of the group, and barriers stand where a lane may see what another wrote
+/// (Hazards). Values of 32 bits take no array as far as subgroups go: on a device that runs
+/// `subgroup` lanes together, a power of two. Control flow is the same for all lanes, and an
+/// assertion ends all or none. A function without vectors is as it was.
+Function for_lanes(const Function& function, std::uint32_t subgroup = 1,
+                   std::uint32_t bytes = kGroupBytes);
 
 /// Whether every matrix of such a function is in memory that its lanes share: other arrays may have
 /// left no room.

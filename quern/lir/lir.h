@@ -133,6 +133,10 @@ struct Inst {
     lang::Span span = {};
 };
 
+/// Bytes that the lanes of a work-group share on every device: the least maxComputeSharedMemorySize
+/// of Vulkan.
+inline constexpr std::uint32_t kGroupBytes = 16384;
+
 enum class Space : std::uint8_t {
     Global,  // an operand, the output, or an array that stages of one launch share
     Group,   // seen by the lanes of one work-group

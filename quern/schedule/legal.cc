@@ -204,7 +204,7 @@ private:
         // Beside arrays by which lanes show each other values.
         matrix_bytes_ += (rows + columns) * depth * std::int64_t(size_of(atom.operand)) +
                          rows * columns * std::int64_t(size_of(atom.sum));
-        constexpr std::int64_t most = lir::kGroupBytes / 4 * 3;
+        const std::int64_t most = target_.group_bytes / 4 * 3;
         if (matrix_bytes_ > most) {
             return fmt::format("{} bytes of a work-group, {} at most", matrix_bytes_, most);
         }

@@ -43,9 +43,6 @@ void always_loaded(const ir::Kernel& kernel, ExprId id, std::vector<ExprId>& loa
     }
 }
 
-/// Arrays of a point up to it are in the group's memory before those that loops are staged in.
-constexpr std::int64_t kNearBytes = lir::kGroupBytes / 4;
-
 bool declares(const std::vector<Stmt>& block, SymbolId symbol) {
     return std::ranges::any_of(block, [&](const Stmt& s) {
         const bool is_declaration = s.kind == StmtKind::Let || s.kind == StmtKind::Var;
@@ -57,17 +54,18 @@ bool declares(const std::vector<Stmt>& block, SymbolId symbol) {
 }  // namespace
 
 /// Whether what lanes share of a buffer is worth a copy in the group's memory. What loops in lanes
-/// write there none of them reads for others.
+/// write there none of them reads for others, and smaller arrays of a point are there already.
 bool Lowerer::is_far(ir::BufferId buffer) {
+    const std::int64_t near = group_bytes_ / 4;
     if (buffer < k_.output()) return true;
     if (buffer == k_.output() || shared_arrays_.count(buffer) != 0) return false;
     // Narrow elements take 32 bits there.
     std::int64_t bytes = std::int64_t(std::max<std::size_t>(size_of(k_.buffers[buffer].dtype), 4));
     for (const ExprId extent : k_.buffers[buffer].shape) {
         if (!k_.is_constant(extent)) return true;
-        bytes = bytes > kNearBytes ? bytes : bytes * k_.integer_value(extent);
+        bytes = bytes > near ? bytes : bytes * k_.integer_value(extent);
     }
-    return bytes > kNearBytes;
+    return bytes > near;
 }
 
 /// How a load in the body of a staged loop is shared, or none: it must be seen to be in bounds,

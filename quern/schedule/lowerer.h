@@ -49,7 +49,8 @@ public:
           lanes_(target.lanes),
           fuses_(target.has_fma && plan.tiling.numerics != Numerics::Reproducible),
           has_scale_(target.has_scale),
-          subgroup_(target.subgroup) {}
+          subgroup_(target.subgroup),
+          group_bytes_(target.group_bytes) {}
 
     void run();
 
@@ -254,6 +255,7 @@ private:
     bool fuses_;
     bool has_scale_;
     int subgroup_;
+    std::int64_t group_bytes_;
     bool reads_output_ = false;
 
     std::map<ExprId, Ahead> prefetched_;

@@ -97,10 +97,11 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, c
     return lower(std::move(prepared), facts, target, std::move(tiling));
 }
 
-std::vector<lir::Function> for_lanes(const Plan& plan, std::uint32_t subgroup) {
+std::vector<lir::Function> for_lanes(const Plan& plan, std::uint32_t subgroup,
+                                     std::uint32_t group_bytes) {
     std::vector<lir::Function> all;
     for (const Stage& stage : plan.stages) {
-        all.push_back(lir::for_lanes(stage.function, subgroup));
+        all.push_back(lir::for_lanes(stage.function, subgroup, group_bytes));
     }
     return all;
 }

@@ -96,6 +96,9 @@ struct Target {
     /// What `subgroup` lanes of a row multiply at once, the best first; 1 if none do.
     std::vector<lir::Atom> atoms = {};
     std::uint32_t subgroup = 1;
+
+    /// What the lanes of a work-group share, in bytes; kGroupBytes at least.
+    std::uint32_t group_bytes = lir::kGroupBytes;
 };
 
 /// Why no processor runs a kernel, or empty.
@@ -123,6 +126,7 @@ Plan plan(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, c
           Observer* observer = nullptr);
 
 /// The functions of a plan, each for the lanes of a work-group (lir/lanes.h).
-std::vector<lir::Function> for_lanes(const Plan& plan, std::uint32_t subgroup);
+std::vector<lir::Function> for_lanes(const Plan& plan, std::uint32_t subgroup,
+                                     std::uint32_t group_bytes = lir::kGroupBytes);
 
 }  // namespace quern::schedule

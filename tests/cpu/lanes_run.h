@@ -38,8 +38,9 @@ inline lir::Memory reach_of(const interpret::View& view) {
 
 /// The functions of a plan, each for the lanes of a work-group.
 inline std::vector<lir::Function> functions_of(const schedule::Plan& plan,
-                                               std::uint32_t subgroup = 1) {
-    return schedule::for_lanes(plan, subgroup);
+                                               std::uint32_t subgroup = 1,
+                                               std::uint32_t group_bytes = lir::kGroupBytes) {
+    return schedule::for_lanes(plan, subgroup, group_bytes);
 }
 
 /// Runs these functions in place of a plan's own.
@@ -81,7 +82,7 @@ inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
 inline LanesRun run_on_lanes(const Case& c, Numerics numerics, const schedule::Target& target,
                              std::uint32_t subgroup = 1) {
     const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), numerics, target);
-    return run_on_lanes(c, plan, functions_of(plan, subgroup));
+    return run_on_lanes(c, plan, functions_of(plan, subgroup, target.group_bytes));
 }
 
 }  // namespace quern::cpu_test

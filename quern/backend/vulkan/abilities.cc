@@ -270,6 +270,12 @@ std::uint64_t Abilities::largest_buffer(std::uint32_t windows) const {
     return (windows == 1 ? one : all) - before;
 }
 
+std::uint32_t Abilities::group_bytes() const {
+    // More would leave a GPU's processors fewer groups than keep them busy.
+    constexpr std::uint32_t kMost = 48 << 10;
+    return std::min(properties.limits.maxComputeSharedMemorySize, kMost);
+}
+
 std::uint32_t Abilities::windows_for(std::uint64_t bytes) const {
     if (buffers == BuffersAre::Addressed) return 1;
     // By powers of two, since the code is for that number.

@@ -39,6 +39,9 @@ struct Abilities {
     Integers integers;
     BuffersAre buffers = BuffersAre::Bound;
 
+    /// What lanes of a work-group may share, in bytes.
+    std::uint32_t group_bytes() const;
+
     /// How many bindings a kernel may have; in how many of them a buffer of so many bytes is, of
     /// which pieces; and the bytes of the largest one that is in so many.
     std::uint32_t most_bindings() const;

@@ -137,6 +137,7 @@ public:
         const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
         schedule::Target target = are_groups ? kGroups : kInvocations;
         target.subgroup = has_subgroups ? abilities.subgroup : 1;
+        target.group_bytes = abilities.group_bytes();
         if (points == PointsAre::Groups) target.atoms = abilities.atoms;
         const Integers integers = points == PointsAre::InvocationsOf32
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
@@ -150,11 +151,12 @@ public:
             result.refusal = schedule::legal(kernel);
             if (!result.refusal.empty()) return result;
             schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
-            std::vector<lir::Function> functions = schedule::for_lanes(plan, target.subgroup);
+            std::vector<lir::Function> functions =
+                schedule::for_lanes(plan, target.subgroup, target.group_bytes);
             if (!std::ranges::all_of(functions, lir::has_room_for_matrices)) {
                 target.atoms.clear();
                 plan = schedule::plan(kernel, facts, numerics, target);
-                functions = schedule::for_lanes(plan, target.subgroup);
+                functions = schedule::for_lanes(plan, target.subgroup, target.group_bytes);
             }
             result.is_small = plan.is_small;
             result.image = image_of(plan, {});
