@@ -114,14 +114,8 @@ std::string check_result(const quern::generator::RandomKernel& kernel) {
 constexpr long kSeedsOfSoftFunctions = 64;
 
 bool may_be_soft(const quern::cpu_test::Case& c, long seed) {
-    using quern::ir::ExprKind;
     const bool has_functions = std::ranges::any_of(c.kernel().exprs, [](const quern::ir::Expr& e) {
-        const bool is_function =
-            (e.kind == ExprKind::Unary &&
-             static_cast<quern::ir::UnaryOp>(e.op) > quern::ir::UnaryOp::IsNan) ||
-            (e.kind == ExprKind::Binary &&
-             static_cast<quern::ir::BinaryOp>(e.op) == quern::ir::BinaryOp::Pow);
-        return is_function && e.dtype == quern::DType::Float64;
+        return quern::ir::is_function(e) && e.dtype == quern::DType::Float64;
     });
     return !has_functions || seed % kSeedsOfSoftFunctions == 0;
 }

@@ -111,12 +111,9 @@ Probe of_elements(DType dtype) {
 /// Whether quotients or roots are taken, by the text or within a function.
 bool divides(const ir::Kernel& kernel) {
     for (const ir::Expr& e : kernel.exprs) {
-        const bool is_function =
-            e.kind == ir::ExprKind::Unary && static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
-        const auto binary = static_cast<ir::BinaryOp>(e.op);
-        const bool is_quotient = e.kind == ir::ExprKind::Binary &&
-                                 (binary == ir::BinaryOp::Div || binary == ir::BinaryOp::Pow);
-        if (is_function || is_quotient) return true;
+        const bool is_quotient =
+            e.kind == ir::ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Div;
+        if (ir::is_function(e) || is_quotient) return true;
     }
     return false;
 }

@@ -304,13 +304,9 @@ private:
             const bool may_be_index = is_integer(e.dtype) || e.dtype == DType::Bool;
             if (e.kind == ir::ExprKind::Load) continue;
             if (may_be_index && ir::evaluate(kernel_, nodes[n], environment_)) continue;
-            const bool is_binary = e.kind == ir::ExprKind::Binary;
-            if (is_binary || e.kind == ir::ExprKind::Unary) {
-                const bool is_function = is_binary
-                                             ? static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow
-                                             : static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
+            if (e.kind == ir::ExprKind::Binary || e.kind == ir::ExprKind::Unary) {
                 Operations& done = sum.operations[differs_in(ir::reachable(kernel_, nodes[n]))];
-                (is_function ? done.functions : done.arithmetic) += 1;
+                (ir::is_function(e) ? done.functions : done.arithmetic) += 1;
             }
             ir::for_each_child(kernel_, nodes[n], [&](ExprId child) {
                 if (std::ranges::find(nodes, child) == nodes.end()) nodes.push_back(child);

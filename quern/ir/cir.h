@@ -80,6 +80,13 @@ struct Expr {
     Span span;
 };
 
+/// Whether it is a function of one floating number, abs and sqrt among them, or a power.
+constexpr bool is_function(const Expr& e) {
+    const bool is_unary = e.kind == ExprKind::Unary && is_floating(e.dtype) &&
+                          static_cast<UnaryOp>(e.op) > UnaryOp::IsNan;
+    return is_unary || (e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Pow);
+}
+
 enum class SymbolKind : std::uint8_t { Loop, Let, Var };
 
 /// A scalar name inside the kernel. Loop variables are int64 and, like lets, never change.

@@ -275,11 +275,7 @@ std::size_t expanded_size(const ir::Kernel& kernel) {
     constexpr std::size_t kFunction = 40;
     std::size_t size = 0;
     for (const ir::Expr& e : kernel.exprs) {
-        const bool is_unary = e.kind == ir::ExprKind::Unary && is_floating(e.dtype) &&
-                              static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
-        const bool is_power =
-            e.kind == ir::ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
-        size += is_unary || is_power ? kFunction : 1;
+        size += ir::is_function(e) ? kFunction : 1;
     }
     return size;
 }

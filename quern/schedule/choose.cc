@@ -121,21 +121,11 @@ private:
     }
 
     /// Whether it is more than an instruction or two.
-    static bool is_function(const ir::Expr& e) {
-        if (!is_floating(e.dtype)) return false;
-        if (e.kind == ExprKind::Binary) {
-            return static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
-        }
-        if (e.kind != ExprKind::Unary) return false;
-        switch (static_cast<ir::UnaryOp>(e.op)) {
-            case ir::UnaryOp::Neg:
-            case ir::UnaryOp::Abs:
-            case ir::UnaryOp::Ceil:
-            case ir::UnaryOp::Floor:
-                return false;
-            default:
-                return true;
-        }
+    static bool takes_long(const ir::Expr& e) {
+        if (!is_floating(e.dtype) || !ir::is_function(e)) return false;
+        if (e.kind == ExprKind::Binary) return true;
+        const auto op = static_cast<ir::UnaryOp>(e.op);
+        return op != ir::UnaryOp::Abs && op != ir::UnaryOp::Ceil && op != ir::UnaryOp::Floor;
     }
 
     /// The sum of each iteration of a loop in lanes for which a work-group may copy operands, or
@@ -172,7 +162,7 @@ private:
                 std::vector<ExprId> indices;
                 for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
                 sum += access(e.a, indices, lane);
-            } else if (is_function(e)) {
+            } else if (takes_long(e)) {
                 sum += kFunction;
             } else if (e.kind == ExprKind::Unary) {
                 sum += 1;
@@ -388,7 +378,7 @@ private:
             for (const ExprId node : ir::reachable(k_, s.value)) {
                 const ir::Expr& e = k_[node];
                 sum.has_float64 |= e.dtype == DType::Float64;
-                const CodeSize size = is_function(e) ? code_size(e) : CodeSize{1};
+                const CodeSize size = takes_long(e) ? code_size(e) : CodeSize{1};
                 const bool is_one = e.kind == ExprKind::Unary || e.kind == ExprKind::Binary;
                 sum.instructions += is_one ? size.instructions : 0;
                 sum.jumps |= size.jumps;
@@ -409,16 +399,10 @@ private:
 
     bool holds_function(const std::vector<Stmt>& block) const {
         return std::any_of(block.begin(), block.end(), [&](const Stmt& s) {
-            const bool calls =
-                exists(s.value) &&
-                std::ranges::any_of(ir::reachable(k_, s.value), [&](ExprId node) {
-                    const ir::Expr& e = k_[node];
-                    const bool is_unary = e.kind == ExprKind::Unary && is_floating(e.dtype) &&
-                                          static_cast<ir::UnaryOp>(e.op) > ir::UnaryOp::IsNan;
-                    const bool is_power = e.kind == ExprKind::Binary &&
-                                          static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Pow;
-                    return is_unary || is_power;
-                });
+            const bool calls = exists(s.value) &&
+                               std::ranges::any_of(ir::reachable(k_, s.value), [&](ExprId node) {
+                                   return ir::is_function(k_[node]);
+                               });
             return calls || holds_function(s.body) || holds_function(s.otherwise);
         });
     }

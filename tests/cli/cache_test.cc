@@ -2,9 +2,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
 
 #include "command.h"
 #include "quern/device.h"
+#include "quern/runtime/cpu_plugin.h"
 
 // Compiled kernels outlive the process: what one has compiled, the next runs without a compiler.
 
@@ -69,6 +72,24 @@ TEST_F(Cache, RunsWhatAnEarlierProcessCompiledWithoutTheCompiler) {
     const Outcome third = run();
     EXPECT_NE(third.status, 0);
     EXPECT_NE(third.err.find("E0601"), std::string::npos) << third.err;
+}
+
+TEST_F(Cache, TakesNoCompilerThatWasMadeOfOtherSources) {
+    const std::string version = cpu::code_version();
+    std::ostringstream read;
+    read << std::ifstream(cpu::plugin_path(), std::ios::binary).rdbuf();
+    std::string plugin = read.str();
+    const std::size_t at = plugin.find(version);
+    ASSERT_NE(at, std::string::npos) << cpu::plugin_path();
+    plugin[at] = plugin[at] == '0' ? '1' : '0';
+    const std::string other = plugin.substr(at, version.size());
+    std::ofstream(fs::path(plugins_) / "libquern_cpu.so", std::ios::binary) << plugin;
+    setenv("QUERN_PLUGINS", plugins_.c_str(), 1);
+    const Outcome outcome = run();
+    EXPECT_NE(outcome.status, 0);
+    const std::string said = "expected version " + version + ", got " + other;
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("E0601"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Cache, SaysOnceThatThereIsNoCompilerAndTheInterpreterRunsKernels) {
