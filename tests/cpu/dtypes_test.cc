@@ -50,6 +50,39 @@ TEST_F(Dtypes, SumsProductsAndExtremesOfEveryNumber) {
     }
 }
 
+TEST_F(Dtypes, ExtremesOfNarrowFloatsThatAreSeenToBeNumbersCallNoLibrary) {
+    for (const char* value : {"min(2.125, select(i < 6, 1.625 + 0, 2.375 + 0))",
+                              "max(-2.125, select(i < 6, -1.625 + 0, -2.375 + 0))"}) {
+        const std::string text =
+            "compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = x[i] / "
+            "(abs(clamp(" +
+            std::string(value) + ", -3.0, 3.0)) + 0.5)\n}";
+        for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32}) {
+            const Case c(text, {spread({21}, 3, dtype)});
+            const auto expected = c.interpreted();
+            ASSERT_TRUE(expected);
+            for (const cpu::Simd simd : levels_here()) {
+                // Without lanes too: LLVM knows more of single numbers.
+                schedule::Tiling none;
+                none.numerics = Numerics::Reproducible;
+                const ir::Facts facts = c.facts();
+                const CompiledKernel serial(c.kernel(), facts,
+                                            compile({.kernel = c.kernel(),
+                                                     .facts = facts,
+                                                     .numerics = Numerics::Reproducible,
+                                                     .simd = simd,
+                                                     .tiling = &none}));
+                for (const auto& got :
+                     {c.compiled(serial), c.compiled(Numerics::Reproducible, simd)}) {
+                    ASSERT_TRUE(got);
+                    EXPECT_TRUE(same_numbers(*got, *expected))
+                        << to_string(dtype) << " on " << cpu::to_string(simd);
+                }
+            }
+        }
+    }
+}
+
 TEST_F(Dtypes, LogicalReductionsOfBool) {
     for (const char* op : {"and", "or"}) {
         const std::string text =

@@ -104,6 +104,35 @@ void set_attributes(LLVMModuleRef module, Simd simd) {
     }
 }
 
+/// LLVM 19 makes a call of fminf or fmaxf, which machine code here may not have, of a choice
+/// between two float16 that it sees are no NaN: it is made between their bits.
+void choose_bits_of_halves(const Session& session) {
+    const LLVMTypeRef bits = LLVMInt16TypeInContext(session.context);
+    const LLVMBuilderRef b = LLVMCreateBuilderInContext(session.context);
+    const auto rewrite = [&](LLVMValueRef choice) {
+        LLVMPositionBuilderBefore(b, choice);
+        const auto as_bits = [&](unsigned operand) {
+            return LLVMBuildBitCast(b, LLVMGetOperand(choice, operand), bits, "");
+        };
+        const LLVMValueRef chosen =
+            LLVMBuildSelect(b, LLVMGetOperand(choice, 0), as_bits(1), as_bits(2), "");
+        LLVMReplaceAllUsesWith(choice, LLVMBuildBitCast(b, chosen, LLVMTypeOf(choice), ""));
+        LLVMInstructionEraseFromParent(choice);
+    };
+    for (LLVMValueRef f = LLVMGetFirstFunction(session.module); f; f = LLVMGetNextFunction(f)) {
+        for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
+             block = LLVMGetNextBasicBlock(block)) {
+            for (LLVMValueRef i = LLVMGetFirstInstruction(block), next; i; i = next) {
+                next = LLVMGetNextInstruction(i);
+                const bool is_choice = LLVMGetInstructionOpcode(i) == LLVMSelect &&
+                                       LLVMGetTypeKind(LLVMTypeOf(i)) == LLVMHalfTypeKind;
+                if (is_choice) rewrite(i);
+            }
+        }
+    }
+    LLVMDisposeBuilder(b);
+}
+
 std::string compile_module(Session& session, std::vector<std::byte>& object) {
     if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '1') {
         LLVMDumpModule(session.module);
@@ -117,6 +146,7 @@ std::string compile_module(Session& session, std::vector<std::byte>& object) {
         LLVMDisposeErrorMessage(message);
         return text;
     }
+    choose_bits_of_halves(session);
     if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '2') {
         LLVMDumpModule(session.module);
     }
