@@ -41,8 +41,9 @@ MemoryCounters memory_counters();
 MemoryCounters memory_counters(const Device& device);
 
 /// Lets a device hold no more than `bytes` from now on; for others than "vulkan:N" this process,
-/// whose smaller arrays and pinned tensors are not meant. What does not fit throws OutOfMemory,
-/// once what is kept for later was given back; what is in use stays. Throws DeviceLost.
+/// whose smaller arrays, pinned tensors and memory pools are not meant. What does not fit throws
+/// OutOfMemory, once what is kept for later was given back; what is in use stays. Throws
+/// DeviceLost.
 void set_memory_limit(const Device& device, std::size_t bytes);
 
 /// Lets the most there has been begin at what is in use now.

@@ -156,18 +156,6 @@ std::string check_way(Way way, const quern::generator::RandomKernel& kernel,
     return strict ? check_values(kernel, *strict) : "an assertion failed in strict code";
 }
 
-/// The instructions that this processor has.
-const std::vector<quern::cpu::Simd>& levels() {
-    static const std::vector<quern::cpu::Simd> here = [] {
-        std::vector<quern::cpu::Simd> list;
-        for (const quern::cpu::Simd simd : quern::cpu::kSimdLevels) {
-            if (quern::cpu::has(simd)) list.push_back(simd);
-        }
-        return list;
-    }();
-    return here;
-}
-
 /// How many kernels ran where, and how many a device refused.
 struct Counts {
     long by_cpu = 0, refused_by_cpu = 0, by_vulkan = 0, refused_by_vulkan = 0;
@@ -175,8 +163,9 @@ struct Counts {
 
 std::string check_compiled(const quern::generator::RandomKernel& kernel, long seed, bool one_way,
                            Counts& counts) {
-    if (quern::cpu::plugin_path().empty() || levels().empty()) return {};
-    const auto simd = levels()[std::size_t(seed) % levels().size()];
+    const std::vector<quern::cpu::Simd> levels = quern::cpu_test::levels_here();
+    if (quern::cpu::plugin_path().empty() || levels.empty()) return {};
+    const auto simd = levels[std::size_t(seed) % levels.size()];
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
     const auto expected = c.interpreted();
     if (!expected) return "an assertion failed";

@@ -15,8 +15,6 @@ struct Interval {
     bool meets(const Interval& other) const { return first <= other.last && other.first <= last; }
 };
 
-bool touches_matrix(Op op) { return op == Op::MatrixLoad || op == Op::MatrixStore; }
-
 /// When arrays of a thread hold something: from the first instruction of the block where one is
 /// made that touches it to the last, whole loops among them. What an earlier iteration of a loop
 /// around that block left is not read.
@@ -176,6 +174,8 @@ private:
 };
 
 }  // namespace
+
+bool touches_matrix(Op op) { return op == Op::MatrixLoad || op == Op::MatrixStore; }
 
 GroupArrays group_arrays(const Function& function, std::uint64_t room) {
     return Packing(function, room).run();

@@ -7,6 +7,9 @@
 
 namespace quern::lir {
 
+/// Whether an instruction reads or writes a matrix in memory.
+bool touches_matrix(Op op);
+
 /// Which arrays of a thread lie in memory that the lanes of a work-group share.
 struct GroupArrays {
     /// The function, in which arrays that share memory are one buffer.

@@ -16,8 +16,6 @@ namespace {
 
 constexpr DType kIndex = DType::Int32;
 
-bool touches_matrix(Op op) { return op == Op::MatrixLoad || op == Op::MatrixStore; }
-
 class Pass {
 public:
     Pass(const Function& from, std::span<const std::uint32_t> elements, std::uint32_t lanes,

@@ -251,9 +251,14 @@ Pool::Counters Pool::counters() const {
     return result;
 }
 
+Room Pool::room() const {
+    const Counters now = counters();
+    return {now.held - now.live, now.largest, now.cap};
+}
+
 Room host_room() {
-    const Pool::Counters pool = host_pool().counters();
-    return {pool.held - pool.live, pool.largest, pool.cap};
+    const Room pool = host_pool().room();
+    return {pool.free, pool.largest};
 }
 
 }  // namespace quern

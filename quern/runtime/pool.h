@@ -85,6 +85,9 @@ public:
 
     Counters counters() const;
 
+    /// What it has free, and its cap.
+    Room room() const;
+
 private:
     static constexpr int kColumns = 16;
     static constexpr int kRows = 56;
@@ -155,7 +158,7 @@ auto take_or_trim(Take&& take) {
     return take();
 }
 
-/// What host_pool() has free.
+/// What host_pool() has free, for what is not taken from it and its cap does not refuse.
 Room host_room();
 
 }  // namespace quern

@@ -14,6 +14,7 @@
 #endif
 
 #include "quern/kernel.h"
+#include "quern/memory_pool.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/pinned.h"
 #include "tests/address_space.h"
@@ -65,6 +66,7 @@ TEST(MemoryLimit, IsNamedByWhatItRefuses) {
         EXPECT_NE(what.find("expected room for 67108864 bytes"), std::string::npos) << what;
         EXPECT_NE(what.find("the limit is " + std::to_string(limit)), std::string::npos) << what;
     }
+    EXPECT_EQ(MemoryPool(device, 64 * kMiB).counters().size, 64 * kMiB) << "has its own limit";
     const Kernel outer(
         "compute(x) {\n@kernel custom\nfor i in 0..n, j in 0..n: out[i, j] = x[i] + x[j]\n}");
     const Tensor x({4096}, DType::Float32, device);

@@ -85,5 +85,22 @@ TEST_P(ExplainVulkan, CountsWhatLanesShareAndHowOftenTheyMeet) {
     EXPECT_EQ(to_string(of_each->groups.at(0)), "64 invocations, 16 lanes of each of 4 points");
 }
 
+TEST_P(ExplainVulkan, GroupsHaveMoreThanTheLeastMemoryWhereTheDeviceHasMore) {
+    // 20,000 bytes, of which every device has 16,384 and both drivers of CI 32,768.
+    const cpu_test::Case c(
+        "compute(x) {\n@kernel custom\nfor b in 0..batch:\n  shared var t[5000]: f32\n"
+        "  for i in 0..5000: t[i] = exp(x[b, i])\n  barrier()\n"
+        "  for i in 0..5000: out[b, i] = t[4999 - i]\n}",
+        {uniform({3, 5000}, 1)});
+    frontend::VulkanKernels kernels;
+    const auto code = kernels.find(device(), c.kernel(), c.facts(), Numerics::Reproducible,
+                                   {vulkan::PointsAre::Groups});
+    EXPECT_EQ(code->groups.at(0).shared_bytes, 20000u);
+    const auto expected = c.interpreted();
+    const auto got = c.on_vulkan(device(), Numerics::Reproducible, vulkan::PointsAre::Groups);
+    ASSERT_TRUE(expected && got);
+    EXPECT_TRUE(cpu_test::same_normal_numbers(*got, *expected));
+}
+
 }  // namespace
 }  // namespace quern
