@@ -257,10 +257,15 @@ void Builder::set(ValueId reg, ValueId value) {
     append({.op = Op::Set, .type = type(reg), .a = reg, .b = splat(value, type(reg).lanes)});
 }
 
-ValueId Builder::begin_for(ValueId begin, ValueId end, std::uint64_t step) {
+ValueId Builder::begin_for(ValueId begin, ValueId end, std::uint64_t step, bool is_apart) {
     const BlockId body = new_block();
-    const ValueId loop = append(
-        {.op = Op::For, .type = type(begin), .a = begin, .b = end, .bits = step, .body = body});
+    const ValueId loop = append({.op = Op::For,
+                                 .is_apart = is_apart,
+                                 .type = type(begin),
+                                 .a = begin,
+                                 .b = end,
+                                 .bits = step,
+                                 .body = body});
     open_.push_back(body);
     owners_.push_back(loop);
     return loop;

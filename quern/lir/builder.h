@@ -20,6 +20,11 @@ public:
     /// The number of the stores that follow, or 0: see Inst.
     void set_apart(std::uint32_t number) { apart_ = number; }
 
+    /// Gives a load of lanes the number of a store.
+    void number_load(ValueId load, std::uint32_t number) {
+        function_.insts[std::uint32_t(load)].bits = number;
+    }
+
     /// Of the matrices that follow.
     void set_atom(const Atom& atom) { function_.atom = atom; }
 
@@ -81,8 +86,8 @@ public:
     ValueId get(ValueId reg);
     void set(ValueId reg, ValueId value);
 
-    /// Opens a loop and returns its variable.
-    ValueId begin_for(ValueId begin, ValueId end, std::uint64_t step);
+    /// Opens a loop and returns its variable. `is_apart`: see Inst.
+    ValueId begin_for(ValueId begin, ValueId end, std::uint64_t step, bool is_apart = false);
     void end_for() { close(); }
     void begin_if(ValueId condition);
     void begin_else();

@@ -50,6 +50,7 @@ void Hazards::State::add(const State& other) {
         all.reads.insert(uses.reads.begin(), uses.reads.end());
         all.writes.insert(uses.writes.begin(), uses.writes.end());
     }
+    made.insert(other.made.begin(), other.made.end());
 }
 
 /// Behind the function's own buffers.
@@ -128,15 +129,17 @@ Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
     if (is_array && is_row && i.type.lanes > 1 && is_multiple(i.a, kDepth)) return kOwn;
     if (is_load(i.op)) return kAny;
     if (i.op == Op::MatrixStore) return kMatrices;
-    if (i.bits != 0) return kApart + Who(i.bits);
     return i.type.lanes == 1 ? kFirst : Who(id);
 }
 
 void Hazards::touch(ValueId id, State& state) const {
     const Inst& i = f_[id];
-    if (const auto dtype = shown_as(i)) state.uses[array_of(*dtype)].reads.insert(kAny);
-    if (is_load(i.op) && written_[i.buffer]) state.uses[i.buffer].reads.insert(who(i, id));
-    if (is_store(i.op)) state.uses[i.buffer].writes.insert(who(i, id));
+    if (const auto dtype = shown_as(i)) state.uses[array_of(*dtype)].reads.insert({kAny});
+    if (i.op == Op::Alloc) state.made.insert(i.buffer);
+    const bool has_number = class_of(i.op) == OpClass::Memory;
+    const auto touched = [&] { return Touch{who(i, id), has_number ? Who(i.bits) : 0}; };
+    if (is_load(i.op) && written_[i.buffer]) state.uses[i.buffer].reads.insert(touched());
+    if (is_store(i.op)) state.uses[i.buffer].writes.insert(touched());
 }
 
 void Hazards::collect(BlockId block, State& all) const {
@@ -149,12 +152,14 @@ void Hazards::collect(BlockId block, State& all) const {
 }
 
 bool Hazards::meets(const State& before, const State& next) {
-    // What one writes another may touch, but for the same lane's elements, and those of one
-    // instruction in lanes.
-    const auto differ = [](const std::set<Who>& a, const std::set<Who>& b, bool are_writes) {
-        for (const Who x : a) {
-            for (const Who y : b) {
-                if (x != y || x == kEarlier || (!are_writes && x != kOwn)) return true;
+    // What one writes another may touch, but for the same lane's elements, those of one instruction
+    // in lanes, and those of one number.
+    const auto differ = [](const std::set<Touch>& a, const std::set<Touch>& b, bool are_writes) {
+        for (const Touch& x : a) {
+            for (const Touch& y : b) {
+                if (x.number != 0 && x.number == y.number) continue;
+                const bool are_same = x.who == y.who && x.who != kEarlier;
+                if (!are_same || (!are_writes && x.who != kOwn)) return true;
             }
         }
         return false;
@@ -198,8 +203,14 @@ bool Hazards::before_exchange(DType dtype) {
     const BufferId array = array_of(dtype);
     const bool is_read = now_.uses.count(array) != 0;
     now_ = {};
-    now_.uses[array].reads.insert(kAny);
+    now_.uses[array].reads.insert({kAny});
     return is_read;
+}
+
+/// The same in an earlier iteration of a loop that is not apart.
+Hazards::Touch Hazards::earlier(Touch touch, ValueId loop) const {
+    const bool is_store = touch.who < kMatrices;
+    return {is_store && !writes_apart(ValueId(touch.who), loop) ? kEarlier : touch.who};
 }
 
 bool Hazards::before_loop(ValueId loop) {
@@ -209,12 +220,12 @@ bool Hazards::before_loop(ValueId loop) {
     const bool must_meet = meets(now_, inside);
     if (must_meet) now_ = {};
     for (auto& [buffer, uses] : inside.uses) {
-        std::set<Who> writes;
-        for (const Who who : uses.writes) {
-            const bool is_store = who < kApart;
-            writes.insert(is_store && !writes_apart(ValueId(who), loop) ? kEarlier : who);
+        if (i.is_apart && inside.made.count(buffer) == 0) continue;
+        for (std::set<Touch>* touches : {&uses.reads, &uses.writes}) {
+            std::set<Touch> all;
+            for (const Touch& touch : *touches) all.insert(earlier(touch, loop));
+            *touches = std::move(all);
         }
-        uses.writes = std::move(writes);
     }
     // A group does one point.
     const bool is_once =

@@ -46,10 +46,20 @@ public:
 
     /// What is touched at some place; several ways lead to one that follows them.
     struct State {
+        /// By whom, and the number of the access, or 0.
+        struct Touch {
+            std::uint32_t who = 0;
+            std::uint32_t number = 0;
+
+            auto operator<=>(const Touch&) const = default;
+        };
         struct Uses {
-            std::set<std::uint32_t> reads, writes;
+            std::set<Touch> reads, writes;
         };
         std::map<BufferId, Uses> uses;
+
+        /// Arrays that begin.
+        std::set<BufferId> made;
 
         void add(const State& other);
     };
@@ -57,15 +67,15 @@ public:
     void continue_from(State state) { now_ = std::move(state); }
 
 private:
+    using Touch = State::Touch;
     using Uses = State::Uses;
 
     /// Who touches an element: the lane whose place in a row of lanes it has, any lane, the first,
-    /// the lanes of one instruction, each in its iterations, or any in an earlier iteration; those
-    /// that store matrices, each of which has its place; from kApart on, the one store of its
-    /// number that does.
+    /// any in an earlier iteration, those that store matrices, each of which has its place; below
+    /// these, the lanes of the store that is the instruction, each in its iterations.
     using Who = std::uint32_t;
     static constexpr Who kOwn = ~Who{0}, kAny = kOwn - 1, kFirst = kAny - 1, kEarlier = kFirst - 1,
-                         kMatrices = kEarlier - 1, kApart = Who{1} << 31;
+                         kMatrices = kEarlier - 1;
 
     /// An offset in a loop: the same in each iteration; the loop's variable and what is the same;
     /// that of each lane, a multiple of the variable and the lane's number and what is the same;
@@ -76,6 +86,7 @@ private:
 
     bool is_multiple(ValueId id, int depth) const;
     Who who(const Inst& inst, ValueId id) const;
+    Touch earlier(Touch touch, ValueId loop) const;
     void touch(ValueId id, State& state) const;
     void collect(BlockId block, State& all) const;
     BufferId array_of(DType dtype) const;

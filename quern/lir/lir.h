@@ -91,7 +91,8 @@ struct Type {
 ///   Load     a: offset of lane 0; lanes are neighbours. c: mask or none; where false, zero.
 ///   Gather   a: offset of each lane. c: mask
 ///   Store    a: offset, b: value, c: mask.  Scatter the same with an offset for each lane.
-///            bits: 0, or a number; stores of the same one write no element twice within a point.
+///            bits: 0, or a number. Accesses of the same one touch no element twice, but for a load
+///            and a store by one lane: within a pass over a block, and in loops that are apart.
 ///   Prefetch a: offset of an element that will be loaded; may lie outside of the buffer.
 ///   Alloc    a: number of elements. `buffer` begins here, with any content, for one pass over the
 ///            block.
@@ -104,7 +105,8 @@ struct Type {
 ///   MatrixMultiply  c + a * b; the order of the sums is the device's.
 /// Control:
 ///   For      from a below b by `bits` (at least 1); the value is the variable, an int64 or int32.
-///            `body`
+///            `body`. is_apart: no iteration touches an element that another one stores, but in
+///            arrays that an Alloc inside makes.
 ///   If       a ? body : otherwise
 ///   Barrier  all lanes of the group arrive, and see what each other wrote.
 ///   Assert   a must be true in each lane (where c, if given, is true); else the function ends and
@@ -119,6 +121,9 @@ struct Inst {
 
     /// Of a MatrixLoad.
     bool is_turned = false;
+
+    /// Of a For.
+    bool is_apart = false;
 
     /// Of floats: may be fused, taken in another order, divided by as a product with 1 / b.
     bool is_relaxed = false;

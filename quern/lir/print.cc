@@ -67,8 +67,9 @@ private:
         if (inst.op == Op::Fold) out_ += fmt::format(" {}", to_string(inst.fold));
         if (inst.op == Op::Fold && inst.bits != 0) out_ += fmt::format(" rows {}", inst.bits);
         out_ += ' ' + to_string(inst.type);
+        const bool is_access = class_of(inst.op) == OpClass::Memory;
         const bool is_matrix = inst.op == Op::MatrixLoad || inst.op == Op::MatrixStore;
-        if (is_matrix || class_of(inst.op) == OpClass::Memory) {
+        if (is_matrix || is_access) {
             out_ += fmt::format(" @{}", inst.buffer);
         }
         for (const ValueId operand : {inst.a, inst.b, inst.c}) {
@@ -80,10 +81,10 @@ private:
         if (inst.op == Op::Shuffle) {
             out_ += fmt::format(" [{}]", fmt::join(f_.patterns[inst.bits], " "));
         }
-        const bool is_store = inst.op == Op::Store || inst.op == Op::Scatter;
-        if (is_store && inst.bits != 0) out_ += fmt::format(" apart {}", inst.bits);
+        if (is_access && inst.bits != 0) out_ += fmt::format(" apart {}", inst.bits);
         if (is_matrix) out_ += fmt::format(" rows {}", inst.bits);
         if (inst.op == Op::For) out_ += fmt::format(" step {}", inst.bits);
+        if (inst.is_apart) out_ += " apart";
         if (inst.body != kNoBlock) {
             out_ += " {\n";
             block(inst.body, depth + 1);

@@ -118,7 +118,7 @@ private:
             return kNone;
         }
         if (i.op != Op::For) return copy(i);
-        values_[std::uint32_t(id)] = b_.begin_for(value(i.a), value(i.b), i.bits);
+        values_[std::uint32_t(id)] = b_.begin_for(value(i.a), value(i.b), i.bits, i.is_apart);
         block(i.body);
         b_.end_for();
         return kNone;

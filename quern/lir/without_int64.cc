@@ -689,7 +689,8 @@ private:
             const Value begin = bound(value(i.a)), end = bound(value(i.b));
             const auto most = static_cast<std::uint64_t>(kExtent);
             if (i.bits > most) b_.assert_that(b_.boolean(false), kNone, i.span);
-            const ValueId variable = b_.begin_for(begin.low, end.low, std::min(i.bits, most));
+            const ValueId variable =
+                b_.begin_for(begin.low, end.low, std::min(i.bits, most), i.is_apart);
             values_[std::uint32_t(id)] =
                 narrow(variable, begin.least, std::max(begin.least, end.most - 1));
             block(i.body);

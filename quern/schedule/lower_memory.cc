@@ -116,10 +116,12 @@ Bundle Lowerer::load(ExprId id) {
         if (where.kind == Place::Kind::Spread) {
             const std::uint16_t lanes = active_lanes();
             value = b_.gather(e.a, b_.splat(offset, lanes), mask_at(copy, lanes));
+            if (e.a == stored_) b_.number_load(value, stored_number_);
         } else if (where.kind == Place::Kind::Seconds) {
             value = load_seconds(e.a, offset, mask_at(copy, active_lanes()));
         } else if (where.kind == Place::Kind::Neighbours) {
             value = b_.load(e.a, offset, active_lanes(), mask_at(copy, active_lanes()));
+            if (e.a == stored_) b_.number_load(value, stored_number_);
         } else {
             // One element for all lanes: read if any of them asks for it.
             const ValueId mask = has_lane_at(copy);
@@ -244,17 +246,17 @@ bool Lowerer::is_streamed(const ir::Stmt& s) {
            });
 }
 
-/// The number by which its stores are known to be apart, or 0.
-std::uint32_t Lowerer::number_apart(const ir::Stmt& s) {
-    // The array of a point is that of the next one too.
-    const bool is_kept = s.buffer == k_.output() || shared_arrays_.count(s.buffer) != 0;
-    if (!are_apart_ || !is_kept) return 0;
-    const auto next = std::uint32_t(apart_.size() + 1);
-    return apart_.emplace(&s, next).first->second;
+std::uint32_t Lowerer::number_of(const ir::Stmt& s) {
+    const auto next = std::uint32_t(stores_.size() + 1);
+    return stores_.emplace(&s, next).first->second;
 }
 
 void Lowerer::store(const ir::Stmt& s) {
+    // Where a row has one iteration, its first lane stores what all of them read.
+    stored_ = is_row_level_ ? ir::kNone : s.buffer;
+    stored_number_ = number_of(s);
     const Bundle value = expr(s.value);
+    stored_ = ir::kNone;
     const Place where = place(s.buffer, s.indices, s.span);
     const bool streams = is_streamed(s);
     const std::uint32_t axes = where.offset.axes | value.axes | (has_mask_ ? mask_.axes : 0);

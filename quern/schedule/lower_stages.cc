@@ -155,7 +155,6 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
     const Stmt& s = *nest[p];
     const Axis axis = axis_of(s);
     begin_loop(s);
-    const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     passes(axis, from[p], to[p], [&] {
         if (p + 1 < nest.size()) {
             grid_axis(nest, p + 1, from, to);
@@ -163,7 +162,6 @@ void Lowerer::grid_axis(const std::vector<const Stmt*>& nest, std::size_t p,
             block(s.body);
         }
     });
-    are_apart_ = were_apart;
     end_loop();
 }
 

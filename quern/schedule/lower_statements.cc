@@ -35,7 +35,7 @@ void Lowerer::block(const std::vector<Stmt>& statements) {
     for (std::size_t i = 0; i < statements.size(); ++i) {
         const bool is_pair = i + 1 < statements.size() && statements[i].kind == StmtKind::Store &&
                              statements[i + 1].kind == StmtKind::Store;
-        if (statements[i].kind == StmtKind::Store) b_.set_apart(number_apart(statements[i]));
+        if (statements[i].kind == StmtKind::Store) b_.set_apart(number_of(statements[i]));
         if (is_pair && store_pair(statements[i], statements[i + 1])) {
             ++i;
         } else {
@@ -231,6 +231,7 @@ Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
         const ExprId count = ir::simplify(k_, k_.binary(BinaryOp::Sub, s.end, s.value));
         axis.divisor = divisor_of(k_, facts_, count);
     }
+    axis.is_apart = s.reduces.empty() && why_not_independent(k_, s).empty();
     return axis;
 }
 
@@ -265,7 +266,6 @@ void Lowerer::loop(const Stmt& s) {
     Axis axis = axis_of(s);
     if (axis.lanes > 1 && rows_ == 1) axis.lanes *= stage_rows_;
     begin_loop(s);
-    const bool were_apart = std::exchange(are_apart_, are_apart_ && s.parallel);
     const auto body = [&] { block(s.body); };
     const ValueId count = trips(s, axis);
     const bool is_tree =
@@ -279,7 +279,6 @@ void Lowerer::loop(const Stmt& s) {
     } else {
         passes(axis, b_.integer(0), count, body);
     }
-    are_apart_ = were_apart;
     end_loop();
 }
 
@@ -338,9 +337,12 @@ void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
 
 void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
                      const std::function<void()>& body) {
+    const bool has_one_body = axis.unroll * axis.width() == 1;
+    QUERN_CHECK(has_one_body || axis.is_apart || !axis.loop->reduces.empty(),
+                "stores of one number are apart");
     const auto whole = [&](ValueId begin, std::int64_t width, int unroll) {
         if (width == 1) {
-            const ValueId trip = b_.begin_for(begin, to, 1);
+            const ValueId trip = b_.begin_for(begin, to, 1, axis.is_apart);
             pass({axis, trip, unroll}, body);
             b_.end_for();
             return to;
@@ -348,7 +350,7 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         const ValueId w = b_.integer(width);
         const ValueId many = b_.binary(Op::Div, b_.sub(to, begin), w);
         const ValueId end = b_.add(begin, b_.mul(many, w));
-        const ValueId trip = b_.begin_for(begin, end, std::uint64_t(width));
+        const ValueId trip = b_.begin_for(begin, end, std::uint64_t(width), axis.is_apart);
         pass({axis, trip, unroll}, body);
         b_.end_for();
         return end;
@@ -368,7 +370,7 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         done = whole(done, axis.width(), 1);
     }
     if (is_multiple) return;
-    const ValueId trip = b_.begin_for(done, to, std::uint64_t(axis.width()));
+    const ValueId trip = b_.begin_for(done, to, std::uint64_t(axis.width()), axis.is_apart);
     {
         const Scope scope(*this);
         const Bundle mask = mask_;

@@ -78,6 +78,9 @@ private:
         /// Divides the number of iterations in every launch of which the facts hold.
         std::int64_t divisor = 1;
 
+        /// No iteration touches an element that another one stores.
+        bool is_apart = false;
+
         /// Iterations that run at once.
         int width() const { return lanes * rows; }
     };
@@ -198,7 +201,7 @@ private:
         Bundle offset;
     };
     bool is_streamed(const ir::Stmt& store);
-    std::uint32_t number_apart(const ir::Stmt& store);
+    std::uint32_t number_of(const ir::Stmt& store);
     bool is_far(ir::BufferId buffer);
     std::optional<Staged> staged(ExprId load, const ir::Stmt& s);
     void fill(ExprId load, const Staged& tile, const Pass& along);
@@ -260,12 +263,12 @@ private:
 
     std::map<ExprId, Ahead> prefetched_;
 
-    /// Every loop that is open is parallel, so that each of its iterations stores to elements of
-    /// its own.
-    bool are_apart_ = true;
+    /// The number of each store: see lir::Inst.
+    std::unordered_map<const ir::Stmt*, std::uint32_t> stores_;
 
-    /// Of stores in such loops.
-    std::unordered_map<const ir::Stmt*, std::uint32_t> apart_;
+    /// The store whose value is evaluated: what it writes, and its number.
+    ir::BufferId stored_ = ir::kNone;
+    std::uint32_t stored_number_ = 0;
 
     lir::Builder b_{""};
     std::unordered_map<ir::SymbolId, Name> names_;

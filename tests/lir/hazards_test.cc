@@ -222,11 +222,47 @@ TEST(Hazards, AnElementThatOtherLanesWroteInAnEarlierIterationIsWrittenAfterThey
     };
     EXPECT_TRUE(meets_in_each_iteration(1, shifted));
     EXPECT_TRUE(meets_in_each_iteration(16, shifted));
-    const auto apart = [](Builder& b, auto out, auto vector, auto i) {
-        b.set_apart(1);
-        b.store(out, i, vector);
-    };
-    EXPECT_FALSE(meets_in_each_iteration(1, apart));
+}
+
+/// A loop over an array that always is the same memory, and what it does with rows that start
+/// anywhere: 's' and 'l' store and load with the number 1, 'o' stores with the number 2, 'n' loads
+/// without one, 'a' begins the array. Whether lanes meet before each of these.
+std::vector<bool> numbered(const std::string& uses, bool is_apart) {
+    Builder b("f");
+    const auto array = b.buffer("t", DType::Float32, Space::Lane, true);
+    const auto vector = b.splat(b.constant(DType::Float32, 0), 16);
+    const auto rows = b.parameter({ParameterKind::Dim, 0, 0});
+    const auto loop = b.begin_for(b.integer(0), rows, 1, is_apart);
+    const auto place = b.mul(loop, b.parameter({ParameterKind::Stride, 0, 0}));
+    for (const char use : uses) {
+        b.set_apart(use == 'o' ? 2 : 1);
+        if (use == 'a') b.alloc(array, b.integer(64));
+        if (use == 's' || use == 'o') b.store(array, place, vector);
+        if (use == 'n') b.load(array, place, 16);
+        if (use == 'l') b.number_load(b.load(array, place, 16), 1);
+    }
+    b.end_for();
+    const Function function = b.take();
+    Hazards hazards(function);
+    hazards.keep(array);
+    hazards.before_loop(loop);
+    std::vector<bool> all;
+    for (const ValueId id : accesses(function)) {
+        const bool meets = hazards.before_access(id);
+        if (function[id].op != Op::Alloc) all.push_back(meets);
+    }
+    return all;
+}
+
+TEST(Hazards, LanesDoNotMeetInLoopsWhoseIterationsAreApart) {
+    using Meetings = std::vector<bool>;
+    EXPECT_EQ(numbered("s", true), (Meetings{false}));
+    EXPECT_EQ(numbered("s", false), (Meetings{true})) << "another lane's, perhaps";
+    EXPECT_EQ(numbered("ls", true), (Meetings{false, false})) << "an element's lane";
+    EXPECT_EQ(numbered("ls", false), (Meetings{true, false})) << "of another iteration, perhaps";
+    EXPECT_EQ(numbered("ns", true), (Meetings{true, true})) << "any lane's";
+    EXPECT_EQ(numbered("so", true), (Meetings{true, true})) << "in another order, perhaps";
+    EXPECT_EQ(numbered("as", true), (Meetings{true})) << "the same memory in each iteration";
 }
 
 TEST(Hazards, AGroupHasOnePointOfTheGrid) {
