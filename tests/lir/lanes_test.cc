@@ -386,6 +386,12 @@ const Cooperative kKernels[] = {
          const std::string text = std::regex_replace(example_text("14"), std::regex("64"), "8");
          return Case(text, {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3)});
      }},
+    {"attention",
+     [] {
+         const Shape shape{1, 2, 9, 5};
+         return Case(example_text("13"), {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3),
+                                          random_tensor({9, 9}, DType::Bool, 4)});
+     }},
     {"staged_tiles",
      [] {
          // Whose lanes have rows, and share what the products of a point read.
