@@ -7,7 +7,8 @@
 
 namespace quern {
 
-/// Memory of a fixed size from which tensors are taken: a hard limit on what they use together.
+/// Memory of a device, of a fixed size, from which tensors are taken: a hard limit on what they use
+/// together.
 /// Copies are of one pool. Thread-safe.
 class MemoryPool {
 public:
@@ -23,7 +24,8 @@ public:
         std::size_t largest = 0;
     };
 
-    /// Throws ValueError if there are no bytes, OutOfMemory if the device does not have them.
+    /// Throws ValueError if there are no bytes, OutOfMemory if the device does not have them,
+    /// DeviceError or DeviceLost if it cannot be used.
     MemoryPool(const Device& device, std::size_t bytes);
 
     /// A tensor in row-major order at an address that is a multiple of 256, with elements that are

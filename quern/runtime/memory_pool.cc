@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "quern/runtime/device_options.h"
 #include "quern/runtime/pool.h"
 #include "quern/runtime/storage.h"
+#include "quern/runtime/vulkan_heap.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
 
@@ -17,10 +19,28 @@ struct MemoryPool::State {
     };
 
     State(const Device& at, std::size_t bytes)
-        : device(at), size(bytes), pool(host_heap(), bytes) {}
+        : device(at),
+          size(bytes),
+          of_device(device_memory(at)),
+          pool(of_device ? *of_device : host_heap(), bytes) {}
+
+    static std::unique_ptr<vulkan::DeviceMemory> device_memory(const Device& device) {
+        const auto number = vulkan_number(device.id());
+        return number ? std::make_unique<vulkan::DeviceMemory>(*number) : nullptr;
+    }
+
+    [[noreturn]] void raise_none(std::size_t bytes) const {
+        if (of_device) of_device->raise_none(bytes);
+        raise_out_of_memory("memory_pool", bytes, host_room());
+    }
+
+    std::shared_ptr<Storage> storage(const Pool::Block& block, std::size_t bytes) const {
+        return of_device ? of_device->storage(block.data(), bytes) : Storage::adopt(block.data());
+    }
 
     /// Makes the memory of a storage free again.
     void retire(Storage* storage) {
+        if (of_device) of_device->retire(storage->ticket());
         const Lock lock(mutex);
         const auto at = std::find_if(live.begin(), live.end(),
                                      [&](const Live& l) { return l.storage == storage; });
@@ -30,6 +50,9 @@ struct MemoryPool::State {
 
     Device device;
     std::size_t size;
+
+    /// Null if that is the memory of this process.
+    std::unique_ptr<vulkan::DeviceMemory> of_device;
     Pool pool;
     Mutex mutex;
     std::vector<Live> live;
@@ -43,7 +66,7 @@ MemoryPool::MemoryPool(const Device& device, std::size_t bytes) {
         auto state = std::make_shared<State>(device, size);
         // One block of all, which later ones are cut from.
         Pool::Block* const all = take_or_trim([&] { return state->pool.allocate(size); });
-        if (!all) raise_out_of_memory("memory_pool", bytes, host_room());
+        if (!all) state->raise_none(bytes);
         state->pool.free(all);
         return state;
     });
@@ -61,8 +84,8 @@ Tensor MemoryPool::allocate(Shape shape, DType dtype) {
                               " bytes, got " + std::to_string(now.free) +
                               " free, the largest block " + std::to_string(now.largest)));
         }
-        Storage::mark_unset(block->data(), bytes);
-        auto storage = Storage::adopt(block->data());
+        auto storage = state_->storage(*block, bytes);
+        storage->mark_unset(bytes);
         Storage* const address = storage.get();
         // From here on nothing fails before the storage knows what it must give back.
         std::function<void()> release = [state = state_, address] { state->retire(address); };

@@ -85,7 +85,7 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Fill fill) {
     void* data = owned;
     std::align(kAlignment, bytes, data, space);
     std::shared_ptr<Storage> storage(new Storage(data));
-    if (fill == Fill::None) mark_unset(storage->data(), bytes);
+    if (fill == Fill::None) storage->mark_unset(bytes);
     storage->owned_ = block.release();
     return storage;
 }
@@ -98,7 +98,7 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     std::shared_ptr<Storage> storage(new Storage(block->data()));
     permit(block->data(), bytes);
     if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);
-    if (fill == Fill::None) mark_unset(block->data(), bytes);
+    if (fill == Fill::None) storage->mark_unset(bytes);
     storage->block_ = block.release();
     return storage;
 }
@@ -113,16 +113,13 @@ std::shared_ptr<Storage> Storage::allocate_pinned(std::size_t bytes, Fill fill) 
     if (taken < kAddressable) storage->data_ = take_or_trim([&] { return take_pinned(taken); });
     if (!storage->data_) raise_no_pinned(bytes);
     storage->is_pinned_ = true;
-    if (fill == Fill::None) mark_unset(storage->data_, bytes);
+    if (fill == Fill::None) storage->mark_unset(bytes);
     return storage;
 }
 
 std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::size_t bytes,
                                                      Fill fill) {
-    const std::string id = "vulkan:" + std::to_string(device);
-    std::string why;
-    vulkan::Driver* const driver = vulkan::driver(why);
-    if (!driver) raise(DeviceError("[" + id + "] E0601: " + why));
+    vulkan::Driver* const driver = &vulkan::driver_of(device);
     // First what may fail and is the host's.
     std::shared_ptr<Storage> storage(new Storage(nullptr));
     auto memory = std::make_shared<vulkan::Memory>();
@@ -130,13 +127,24 @@ std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::si
         if (memory->data) driver->free(device, *memory, s->ticket_.load());
     });
     if (bytes < kAddressable) *memory = driver->allocate(device, bytes);
-    if (!memory->error.empty()) raise(DeviceLost("[" + id + "] " + memory->error));
+    if (!memory->error.empty()) {
+        raise(DeviceLost("[vulkan:" + std::to_string(device) + "] " + memory->error));
+    }
     if (!memory->data) vulkan::raise_no_room(device, bytes);
     storage->data_ = memory->data;
     storage->device_ = device;
     if (!memory->is_seen) storage->unseen_ = memory;
     if (fill == Fill::Zero && !memory->is_zero) std::memset(memory->data, 0, bytes);
-    if (fill == Fill::None) mark_unset(memory->data, bytes);
+    if (fill == Fill::None) storage->mark_unset(bytes);
+    return storage;
+}
+
+std::shared_ptr<Storage> Storage::part_on_vulkan(std::size_t device, const vulkan::Memory& part,
+                                                 std::uint64_t ticket) {
+    std::shared_ptr<Storage> storage(new Storage(part.data));
+    storage->device_ = device;
+    if (!part.is_seen) storage->unseen_ = std::make_shared<vulkan::Memory>(part);
+    storage->ticket_.store(ticket);
     return storage;
 }
 
@@ -192,8 +200,8 @@ void InFlight::note_written(const Tensor& tensor, std::size_t device,
     note_read(tensor, device, ticket);
 }
 
-void Storage::mark_unset(std::byte* data, std::size_t bytes) noexcept {
-    if (fills_with_nan()) std::memset(data, 0xFF, bytes);
+void Storage::mark_unset(std::size_t bytes) const {
+    if (fills_with_nan()) std::memset(data(), 0xFF, bytes);
 }
 
 std::shared_ptr<Storage> Storage::adopt(void* data) {

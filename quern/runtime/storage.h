@@ -42,11 +42,19 @@ public:
     static std::shared_ptr<Storage> allocate_on_vulkan(std::size_t device, std::size_t bytes,
                                                        Fill fill);
 
+    /// Part of what such a device gave, which whoever calls takes back. Launches up to `ticket` may
+    /// still use it.
+    static std::shared_ptr<Storage> part_on_vulkan(std::size_t device, const vulkan::Memory& part,
+                                                   std::uint64_t ticket);
+
+    /// Of the last launch of its device that may still use the memory, or 0.
+    std::uint64_t ticket() const noexcept { return ticket_.load(); }
+
     /// Keeps `data`, which belongs to the program.
     static std::shared_ptr<Storage> adopt(void* data);
 
     /// Sets bits of memory that nobody has set to 1 if QUERN_FILL is "nan".
-    static void mark_unset(std::byte* data, std::size_t bytes) noexcept;
+    void mark_unset(std::size_t bytes) const;
 
     /// The memory may be taken back before the storage is destroyed: then `release` is called at
     /// once, or by the end of the last use that began before. False if it was taken back before.

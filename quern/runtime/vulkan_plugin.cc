@@ -52,6 +52,13 @@ std::string to_string(const Groups& groups) {
                        groups.barriers == 1 ? "" : "s", products, soft);
 }
 
+Driver& driver_of(std::size_t device) {
+    std::string why;
+    Driver* const found = driver(why);
+    if (!found) raise(DeviceError(fmt::format("[vulkan:{}] E0601: {}", device, why)));
+    return *found;
+}
+
 void raise_no_room(std::size_t device, std::size_t bytes) {
     const std::string id = "vulkan:" + std::to_string(device);
     std::string why;

@@ -265,4 +265,7 @@ bool is_memory_seen(std::size_t device);
 /// Loads the plug-in and the system's Vulkan at the first call. Null and why if one is not here.
 Driver* driver(std::string& why);
 
+/// The same for the device "vulkan:N". Throws DeviceError (E0601) and why if one is not here.
+Driver& driver_of(std::size_t device);
+
 }  // namespace quern::vulkan

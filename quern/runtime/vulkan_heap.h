@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "quern/runtime/pool.h"
+#include "quern/runtime/vulkan_plugin.h"
+#include "quern/support/threads.h"
+
+namespace quern {
+class Storage;
+}
+
+namespace quern::vulkan {
+
+/// Memory of the device "vulkan:N", for a pool whose blocks are tensors of it.
+class DeviceMemory : public Heap {
+public:
+    /// Throws DeviceError where there is no such device.
+    explicit DeviceMemory(std::size_t device);
+
+    std::byte* take(std::size_t bytes) noexcept override;
+    void give_back(std::byte* memory, std::size_t bytes) noexcept override;
+
+    /// The storage of a block, which does not own it. What launches still do with blocks that were
+    /// retired comes before what is done with it.
+    std::shared_ptr<Storage> storage(std::byte* block, std::size_t bytes) const;
+
+    /// A launch of that ticket may still use a block that becomes free.
+    void retire(std::uint64_t ticket) noexcept;
+
+    /// Throws OutOfMemory, or DeviceLost: the device gave none.
+    [[noreturn]] void raise_none(std::size_t bytes) const;
+
+private:
+    std::size_t device_;
+    Driver& driver_;
+    mutable Mutex mutex_;
+    std::map<const std::byte*, Memory> slabs_;
+    std::uint64_t last_ = 0;
+
+    /// How the device was lost, or empty.
+    std::string error_;
+};
+
+}  // namespace quern::vulkan
