@@ -8,9 +8,10 @@
 // races, and that of every device "vulkan:N", whose points are invocations or work-groups;
 // reproducible bits are the interpreter's. "one-way" takes one of the ways to compile each kernel,
 // one of those to run it lane by lane, and one numeric mode for each device "vulkan:N", which its
-// seed chooses, and interprets what has no device, so that many kernels take little time.
+// seed chooses, and interprets what has no device, so that many kernels take little time. "rows"
+// makes kernels whose points write elements and read them again.
 //
-//     fuzz_kernels [COUNT [FIRST_SEED [one-way]]]
+//     fuzz_kernels [COUNT [FIRST_SEED [one-way] [rows]]]
 
 #include <unistd.h>
 
@@ -272,11 +273,15 @@ std::string check_vulkan(const quern::generator::RandomKernel& kernel, long seed
 int main(int argc, char** argv) {
     const long count = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 500;
     const long first = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
-    const bool one_way = argc > 3 && std::string_view(argv[3]) == "one-way";
-    if (count < 0 || first < 0 || argc > 4 || (argc == 4 && !one_way)) {
-        std::fprintf(stderr, "usage: fuzz_kernels [COUNT [FIRST_SEED [one-way]]]\n");
+    const std::vector<std::string_view> words(argv + std::min(argc, 3), argv + argc);
+    const bool one_way = std::ranges::count(words, "one-way") > 0;
+    const bool are_rows = std::ranges::count(words, "rows") > 0;
+    if (count < 0 || first < 0 || words.size() != std::size_t(one_way) + std::size_t(are_rows)) {
+        std::fprintf(stderr, "usage: fuzz_kernels [COUNT [FIRST_SEED [one-way] [rows]]]\n");
         return 2;
     }
+    const auto make =
+        are_rows ? quern::generator::random_row_kernel : quern::generator::random_kernel;
     const bool terminal = isatty(STDERR_FILENO) != 0;
     Counts counts;
     if (one_way) quern::set_default_device("interpreter");
@@ -284,7 +289,7 @@ int main(int argc, char** argv) {
     quern::set_warning_handler([](const quern::Diagnostic&) {});
     for (long n = 0; n < count; ++n) {
         if (terminal && n % 50 == 0) std::fprintf(stderr, "\r%ld of %ld", n, count);
-        const auto kernel = quern::generator::random_kernel(std::uint64_t(first + n));
+        const auto kernel = make(std::uint64_t(first + n));
         std::string wrong;
         try {
             wrong = check_text(kernel.text);

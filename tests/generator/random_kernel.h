@@ -31,4 +31,9 @@ struct RandomKernel {
 /// The kernel of a seed: always the same one.
 RandomKernel random_kernel(std::uint64_t seed);
 
+/// Others, whose points write elements and read them again in loops one after the other: those of
+/// a row of the output in any order, or shared variables with barriers between them. What they
+/// give is exact.
+RandomKernel random_row_kernel(std::uint64_t seed);
+
 }  // namespace quern::generator

@@ -18,10 +18,14 @@ TEST(RandomKernel, IsTheSameForTheSameSeed) {
     }
 }
 
-TEST(RandomKernel, GivesWhatItsOwnTreeGives) {
+class RandomKernels : public testing::TestWithParam<RandomKernel (*)(std::uint64_t)> {};
+
+INSTANTIATE_TEST_SUITE_P(Each, RandomKernels, testing::Values(random_kernel, random_row_kernel));
+
+TEST_P(RandomKernels, GiveWhatTheirOwnTreesGive) {
     set_warning_handler([](const Diagnostic&) {});
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-        const RandomKernel kernel = random_kernel(seed);
+        const RandomKernel kernel = GetParam()(seed);
         SCOPED_TRACE(kernel.text);
         const Tensor result = Kernel(kernel.text).run(kernel.operands);
         ASSERT_EQ(result.shape(), kernel.shape);

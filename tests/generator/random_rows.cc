@@ -1,0 +1,586 @@
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "tests/generator/random_kernel.h"
+
+// Whole numbers of a few digits, whose sums are exact in every dtype: one order of what a point
+// does is right, and each number is the one that comes of it.
+
+namespace quern::generator {
+
+namespace {
+
+constexpr int kMost = 30;
+
+/// One parallel point as it runs.
+struct Point {
+    std::int64_t row = 0;
+
+    /// Of the loops that are open.
+    std::vector<std::int64_t> loops;
+
+    /// Of each array.
+    std::vector<std::vector<double>> elements;
+};
+
+using Run = std::function<void(Point&)>;
+
+struct Index {
+    std::string text;
+    std::function<std::int64_t(const Point&)> at;
+};
+
+struct Value {
+    std::string text;
+    std::function<double(const Point&)> of;
+};
+
+/// An array: an operand, the row of `out`, or a shared variable.
+struct Array {
+    std::string name;
+    std::vector<std::int64_t> shape;
+
+    /// Indexed by the row first.
+    bool has_rows = false;
+    Tensor tensor;
+
+    std::int64_t size() const {
+        return std::accumulate(shape.begin(), shape.end(), std::int64_t(1), std::multiplies<>());
+    }
+};
+
+struct Variable {
+    std::string name;
+    std::int64_t low = 0, high = 0;
+};
+
+class Generator {
+public:
+    explicit Generator(std::uint64_t seed) : random_(seed) {}
+
+    RandomKernel make() {
+        constexpr DType all[] = {DType::Float32, DType::Float32,  DType::Float16,
+                                 DType::Float64, DType::BFloat16, DType::Int64};
+        dtype_ = all[pick(0, 5)];
+        rows_ = pick(1, 3);
+        const std::vector<std::int64_t> shape = some_shape();
+        operand("x", shape, true);
+        operand("y", {pick(1, 40)}, false);
+        chooser();
+        out_ = arrays_.size();
+        arrays_.push_back({"out", shape, true, {}});
+        const bool is_shared = chance(0.5);
+        line(is_shared ? "@kernel fused" : "@kernel custom");
+        line("for b in 0..rows:");
+        ++indent_;
+        const Run body = is_shared ? phases() : statements();
+        return finish(body);
+    }
+
+private:
+    bool chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
+    int pick(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
+    std::size_t pick_of(std::size_t count) { return std::size_t(pick(0, int(count) - 1)); }
+
+    std::vector<std::int64_t> some_shape() {
+        const std::int64_t wide[] = {16, 33, 64, 70};
+        const std::int64_t last = chance(0.4) ? pick(1, 20) : wide[pick(0, 3)];
+        if (chance(0.4)) return {pick(1, 9), std::min<std::int64_t>(last, 33)};
+        return {last};
+    }
+
+    void operand(const std::string& name, const std::vector<std::int64_t>& shape, bool has_rows) {
+        Array array{name, shape, has_rows, {}};
+        Shape all = shape;
+        if (has_rows) all.insert(all.begin(), rows_);
+        array.tensor = Tensor(all, DType::Int64, Device("interpreter"));
+        auto* const data = array.tensor.data<std::int64_t>();
+        for (std::int64_t i = 0; i < array.tensor.element_count(); ++i) {
+            data[i] = pick(-kMost, kMost);
+        }
+        array.tensor = array.tensor.to(dtype_);
+        readable_.push_back(arrays_.size());
+        arrays_.push_back(std::move(array));
+    }
+
+    /// Of integers that choose elements: in any order, some more than once.
+    void chooser() {
+        chosen_ = Tensor({kLongest}, DType::Int64, Device("interpreter"));
+        for (int i = 0; i < kLongest; ++i) chosen_.data<std::int64_t>()[i] = pick(0, 99);
+    }
+
+    // Lines
+
+    /// "5, 20"
+    static std::string sizes(const std::vector<std::int64_t>& all) {
+        std::string text;
+        for (const std::int64_t n : all) text += (text.empty() ? "" : ", ") + std::to_string(n);
+        return text;
+    }
+
+    void line(const std::string& text) {
+        text_ += std::string(static_cast<std::size_t>(indent_) * 4, ' ') + text + "\n";
+    }
+
+    Run sequence(std::vector<Run> all) {
+        return [all = std::move(all)](Point& p) {
+            for (const Run& run : all) run(p);
+        };
+    }
+
+    /// A loop around what `body` writes; none if it has no iterations.
+    template <class Body>
+    Run loop(std::int64_t low, std::int64_t high, std::int64_t step, const Body& body) {
+        const std::string name = "i" + std::to_string(variables_.size());
+        const std::string by = step > 1 ? " step " + std::to_string(step) : std::string();
+        line("for " + name + " in " + std::to_string(low) + ".." + std::to_string(high) + by + ":");
+        ++indent_;
+        const std::size_t slot = variables_.size();
+        variables_.push_back({name, low, high - 1});
+        work_ *= (high - low + step - 1) / step;
+        const Run inside = body();
+        work_ /= (high - low + step - 1) / step;
+        variables_.pop_back();
+        --indent_;
+        return [=](Point& p) {
+            for (std::int64_t i = low; i < high; i += step) {
+                p.loops.resize(slot);
+                p.loops.push_back(i);
+                inside(p);
+            }
+            p.loops.resize(slot);
+        };
+    }
+
+    template <class Body>
+    Run branch(const Body& body) {
+        const Value element = some_element(), bound = literal();
+        line("if " + element.text + " > " + bound.text + ":");
+        ++indent_;
+        const Run inside = body();
+        --indent_;
+        return [=](Point& p) {
+            if (element.of(p) > bound.of(p)) inside(p);
+        };
+    }
+
+    // Expressions
+
+    Value literal() {
+        const int number = pick(-9, 9);
+        return {std::to_string(number) + (is_floating(dtype_) ? ".0" : ""),
+                [=](const Point&) { return double(number); }};
+    }
+
+    /// A variable as an index. By itself it says that the axis is as long as its loop.
+    static std::string bare(const Variable& v, std::int64_t extent) {
+        const bool is_all = v.low == 0 && v.high == extent - 1;
+        return is_all ? v.name : v.name + " % " + std::to_string(extent);
+    }
+
+    /// Of an axis, in bounds whatever the loops are at, and perhaps chosen by data.
+    Index index(std::int64_t extent, bool may_be_data) {
+        const auto fixed = [&] {
+            const std::int64_t place = pick(0, int(extent) - 1);
+            return Index{std::to_string(place), [=](const Point&) { return place; }};
+        };
+        if (variables_.empty() || chance(0.05)) return fixed();
+        const std::size_t slot = pick_of(variables_.size());
+        const Variable v = variables_[slot];
+        const auto moved = [&](std::int64_t factor) -> std::optional<Index> {
+            const std::int64_t low = -factor * v.low, high = extent - 1 - factor * v.high;
+            if (low > high) return std::nullopt;
+            const std::int64_t shift = chance(0.5) && low <= 0 && high >= 0
+                                           ? 0
+                                           : pick(int(low), int(std::min(high, low + 5)));
+            std::string text = v.name;
+            if (factor > 1) text = std::to_string(factor) + " * " + text;
+            if (factor == 1 && shift == 0) text = bare(v, extent);
+            if (shift != 0) {
+                text += (shift > 0 ? " + " : " - ") + std::to_string(std::abs(shift));
+            }
+            return Index{text, [=](const Point& p) { return factor * p.loops[slot] + shift; }};
+        };
+        const std::int64_t last = extent - 1;
+        switch (pick(0, 10)) {
+            case 0:
+                if (v.high > last) break;
+                return {std::to_string(last) + " - " + v.name,
+                        [=](const Point& p) { return last - p.loops[slot]; }};
+            case 1:
+                // Pairs of neighbours would say how long the axis is.
+                if (const auto doubled = moved(2)) {
+                    return {"(" + doubled->text + ") % " + std::to_string(extent), doubled->at};
+                }
+                break;
+            case 2:
+                return {v.name + " % " + std::to_string(extent),
+                        [=](const Point& p) { return p.loops[slot] % extent; }};
+            case 3: {
+                const std::int64_t divisor =
+                    std::max<std::int64_t>(v.high / extent + pick(1, 3), 2);
+                return {v.name + " / " + std::to_string(divisor),
+                        [=](const Point& p) { return p.loops[slot] / divisor; }};
+            }
+            case 4:
+                if (!may_be_data) break;
+                return {"p[" + bare(v, kLongest) + "] % " + std::to_string(extent),
+                        [=, this](const Point& p) {
+                            return chosen_.data<std::int64_t>()[p.loops[slot]] % extent;
+                        }};
+            case 5:
+            case 6: {
+                const std::size_t other = pick_of(variables_.size());
+                if (other == slot || v.high + variables_[other].high > last) break;
+                return {v.name + " + " + variables_[other].name,
+                        [=](const Point& p) { return p.loops[slot] + p.loops[other]; }};
+            }
+            default:
+                break;
+        }
+        if (const auto same = moved(1)) return *same;
+        return {v.name + " % " + std::to_string(extent),
+                [=](const Point& p) { return p.loops[slot] % extent; }};
+    }
+
+    std::vector<Index> indices(const Array& array, bool may_be_data = true) {
+        std::vector<Index> all;
+        for (const std::int64_t extent : array.shape) all.push_back(index(extent, may_be_data));
+        return all;
+    }
+
+    /// Where `out` is written, which says how large it is.
+    std::vector<Index> result_place() { return indices(arrays_[out_], false); }
+
+    static std::string place(const Array& array, const std::vector<Index>& at) {
+        std::string text = array.name + (array.has_rows ? "[b" : "[");
+        for (std::size_t i = 0; i < at.size(); ++i) {
+            text += (i > 0 || array.has_rows ? ", " : "") + at[i].text;
+        }
+        return text + "]";
+    }
+
+    static std::int64_t offset(const Array& array, const std::vector<Index>& at, const Point& p) {
+        std::int64_t offset = 0;
+        for (std::size_t i = 0; i < at.size(); ++i) offset = offset * array.shape[i] + at[i].at(p);
+        return offset;
+    }
+
+    Value element(std::size_t number, const std::vector<Index>& at) {
+        return {place(arrays_[number], at), [=, this](const Point& p) {
+                    return p.elements[number][std::size_t(offset(arrays_[number], at, p))];
+                }};
+    }
+
+    Value some_element() {
+        const std::size_t number = readable_[pick_of(readable_.size())];
+        return element(number, indices(arrays_[number]));
+    }
+
+    /// Of four elements at most.
+    Value value(int depth, const std::optional<Value>& with = std::nullopt) {
+        const Value a = with ? *with : depth > 0 ? value(depth - 1) : some_element();
+        if (depth == 0 && chance(0.3)) return a;
+        const Value b = chance(0.3) ? literal() : depth > 0 ? value(depth - 1) : some_element();
+        switch (pick(0, 3)) {
+            case 0:
+                return {"(" + a.text + " + " + b.text + ")",
+                        [=](const Point& p) { return a.of(p) + b.of(p); }};
+            case 1:
+                return {"(" + a.text + " - " + b.text + ")",
+                        [=](const Point& p) { return a.of(p) - b.of(p); }};
+            case 2:
+                return {"max(" + a.text + ", " + b.text + ")",
+                        [=](const Point& p) { return std::max(a.of(p), b.of(p)); }};
+            default:
+                return {"min(" + a.text + ", " + b.text + ")",
+                        [=](const Point& p) { return std::min(a.of(p), b.of(p)); }};
+        }
+    }
+
+    /// In the dtype, and so that sums of several are exact.
+    Value within_bounds(const Value& v) {
+        const std::string bound = std::to_string(kMost) + (is_floating(dtype_) ? ".0" : "");
+        const std::string text = "min(max(" + v.text + ", -" + bound + "), " + bound + ")";
+        return {std::string(to_string(dtype_)) + "(" + text + ")",
+                [=](const Point& p) { return std::clamp(v.of(p), -double(kMost), double(kMost)); }};
+    }
+
+    Run store(std::size_t number, const std::vector<Index>& at, const Value& v) {
+        const Value stored = within_bounds(v);
+        line(place(arrays_[number], at) + " = " + stored.text);
+        return [=, this](Point& p) {
+            const double x = stored.of(p);
+            p.elements[number][std::size_t(offset(arrays_[number], at, p))] = x;
+        };
+    }
+
+    // Statements that use the row of `out` in any order
+
+    Run statements() {
+        const Array& out = arrays_[out_];
+        std::vector<Index> last;
+        for (const std::int64_t extent : out.shape) {
+            last.push_back({std::to_string(extent - 1), [=](const Point&) { return extent - 1; }});
+        }
+        // Says how large it is.
+        std::vector<Run> all = {store(out_, last, some_element()), fill(out_)};
+        readable_.push_back(out_);
+        for (int n = pick(2, 5); n > 0; --n) all.push_back(statement(2));
+        return sequence(std::move(all));
+    }
+
+    /// Each element of an array, in order.
+    Run fill(std::size_t number) {
+        std::vector<Index> at;
+        const std::function<Run()> inner = [&]() -> Run {
+            const Array& array = arrays_[number];
+            if (at.size() == array.shape.size()) return store(number, at, value(1));
+            return loop(0, array.shape[at.size()], 1, [&] {
+                const std::size_t slot = variables_.size() - 1;
+                at.push_back(
+                    {variables_.back().name, [=](const Point& p) { return p.loops[slot]; }});
+                return inner();
+            });
+        };
+        return inner();
+    }
+
+    Run some_store() { return store_at(result_place()); }
+
+    Run store_at(const std::vector<Index>& at) {
+        if (chance(0.3)) return store(out_, at, value(pick(0, 1), element(out_, at)));
+        // Between stores alone lanes have less reason to meet.
+        const std::vector<std::size_t> all = readable_;
+        if (chance(0.4)) std::erase(readable_, out_);
+        const Run run = store(out_, at, value(pick(0, 1)));
+        readable_ = all;
+        return run;
+    }
+
+    /// One row after the other, each some elements behind the one before: lanes write what others
+    /// wrote.
+    Run shifted_stores() {
+        const std::int64_t extent = arrays_[out_].shape.back(), factor = pick(1, 2);
+        const std::int64_t times = pick(2, 4), count = (extent - times) / factor + 1;
+        if (extent < times) return some_store();
+        return loop(0, times, 1, [&] {
+            const std::size_t outer = variables_.size() - 1;
+            return loop(0, count, 1, [&] {
+                const std::string inner = variables_[outer + 1].name;
+                std::vector<Index> at = result_place();
+                at.back() = {
+                    (factor == 2 ? "2 * " + inner : inner) + " + " + variables_[outer].name,
+                    [=](const Point& p) { return factor * p.loops[outer + 1] + p.loops[outer]; }};
+                return store_at(at);
+            });
+        });
+    }
+
+    template <class Body>
+    Run some_loop(const Body& body) {
+        const std::int64_t high = chance(0.5) ? arrays_[out_].shape.back() : pick(1, 40);
+        const std::int64_t low = chance(0.7) ? 0 : pick(0, int(high) - 1);
+        return loop(low, high, chance(0.8) ? 1 : pick(2, 5), body);
+    }
+
+    Run statement(int depth) {
+        constexpr std::int64_t kMuch = 200;
+        const bool may_nest = depth > 0 && work_ < kMuch;
+        switch (pick(may_nest ? 0 : 5, 9)) {
+            case 0:
+            case 1:
+                // Whose iterations come one after the other.
+                return loop(0, pick(2, 4), 1, [&] {
+                    std::vector<Run> all;
+                    for (int n = pick(1, 3); n > 0; --n) all.push_back(statement(depth - 1));
+                    return sequence(std::move(all));
+                });
+            case 2:
+                return chance(0.5) ? shifted_stores()
+                                   : branch([&] { return statement(depth - 1); });
+            case 3:
+                return some_loop([&] { return reduction(); });
+            case 4:
+                return some_loop([&] { return some_loop([&] { return some_store(); }); });
+            case 5:
+                return reduction();
+            case 6:
+                return some_store();
+            case 7:
+                return some_loop([&] { return branch([&] { return some_store(); }); });
+            default:
+                return some_loop([&] {
+                    std::vector<Run> all = {some_store()};
+                    if (chance(0.4)) all.push_back(some_store());
+                    return sequence(std::move(all));
+                });
+        }
+    }
+
+    /// The sum of some elements, or what depends on their order.
+    Run reduction() {
+        const bool is_sum = chance(0.6);
+        const std::string name = "s" + std::to_string(sums_++);
+        line("var " + name + " = " +
+             (is_sum || !is_floating(dtype_) ? is_floating(dtype_) ? "0.0" : "0"
+                                             : std::string(to_string(dtype_)) + "(0.0)"));
+        Value added;
+        Value next;
+        double* const total = &totals_.emplace_back();
+        const Value so_far{name, [=](const Point&) { return *total; }};
+        const Run inside = loop(0, pick(1, 20), 1, [&]() -> Run {
+            added = some_element();
+            next = within_bounds({"(" + name + " + " + added.text + ")",
+                                  [=](const Point& p) { return *total + added.of(p); }});
+            line(is_sum ? name + " += " + added.text : name + " = " + next.text);
+            return [=](Point& p) { *total = is_sum ? *total + added.of(p) : next.of(p); };
+        });
+        const std::vector<Index> at = result_place();
+        const Value before = element(out_, at);
+        const Value both{"(" + before.text + " + " + name + ")",
+                         [=](const Point& p) { return before.of(p) + *total; }};
+        const Run after = store(out_, at, chance(0.5) ? both : so_far);
+        return [=](Point& p) {
+            *total = 0;
+            inside(p);
+            after(p);
+        };
+    }
+
+    // Statements that use shared variables, with barriers between them
+
+    Run phases() {
+        std::vector<Run> all;
+        std::vector<std::size_t> shared;
+        const auto declare = [&] {
+            const std::size_t number = arrays_.size();
+            arrays_.push_back({"t" + std::to_string(number), some_shape(), false, {}});
+            line("shared var " + arrays_.back().name + "[" + sizes(arrays_.back().shape) +
+                 "]: " + std::string(to_string(dtype_)));
+            all.push_back(fill(number));
+            line("barrier()");
+            readable_.push_back(number);
+            shared.push_back(number);
+        };
+        const auto phase = [&](std::size_t number) {
+            const auto at = std::ranges::find(readable_, number);
+            // Of the array itself only the element that is written.
+            readable_.erase(at);
+            const Run run = rewrite(number);
+            readable_.push_back(number);
+            line("barrier()");
+            return run;
+        };
+        declare();
+        for (int n = pick(1, 5); n > 0; --n) {
+            if (chance(0.4)) {
+                declare();
+            } else if (chance(0.4)) {
+                all.push_back(loop(0, pick(2, 4), 1, [&] {
+                    std::vector<Run> inside;
+                    for (int m = pick(1, 3); m > 0; --m) {
+                        inside.push_back(phase(shared[pick_of(shared.size())]));
+                    }
+                    return sequence(std::move(inside));
+                }));
+            } else {
+                all.push_back(phase(shared[pick_of(shared.size())]));
+            }
+            // What nobody reads any more may make room.
+            if (shared.size() > 1 && chance(0.4)) {
+                readable_.erase(std::ranges::find(readable_, shared.front()));
+                shared.erase(shared.begin());
+            }
+        }
+        all.push_back(fill(out_));
+        return sequence(std::move(all));
+    }
+
+    /// Elements of an array, each from what it was and from others.
+    Run rewrite(std::size_t number) {
+        const std::vector<std::int64_t> shape = arrays_[number].shape;
+        const bool is_turned = chance(0.2), is_part = chance(0.3);
+        std::vector<Index> at;
+        const std::function<Run()> inner = [&]() -> Run {
+            const std::size_t axis = at.size();
+            if (axis == shape.size()) {
+                const bool reads = chance(0.6);
+                const auto with = reads ? std::optional(element(number, at)) : std::nullopt;
+                const auto body = [&] { return store(number, at, value(pick(0, 1), with)); };
+                return chance(0.2) ? branch(body) : body();
+            }
+            const std::int64_t last = shape[axis] - 1;
+            return loop(is_part ? last / 3 : 0, last + 1, 1, [&] {
+                const std::size_t slot = variables_.size() - 1;
+                const std::string name = variables_.back().name;
+                if (is_turned) {
+                    at.push_back({std::to_string(last) + " - " + name,
+                                  [=](const Point& p) { return last - p.loops[slot]; }});
+                } else {
+                    at.push_back({name, [=](const Point& p) { return p.loops[slot]; }});
+                }
+                return inner();
+            });
+        };
+        return inner();
+    }
+
+    RandomKernel finish(const Run& body) {
+        RandomKernel kernel;
+        kernel.text = "compute(x: [rows, " + sizes(arrays_[0].shape) + "], y: [" +
+                      sizes(arrays_[1].shape) + "], p: [" + sizes({kLongest}) + "]) {\n" + text_ +
+                      "}\n";
+        kernel.operands = {arrays_[0].tensor, arrays_[1].tensor, chosen_};
+        kernel.shape = arrays_[out_].shape;
+        kernel.shape.insert(kernel.shape.begin(), rows_);
+        std::vector<std::vector<double>> given;
+        for (const Array& array : arrays_) {
+            given.push_back(array.tensor.rank() > 0 ? array.tensor.values()
+                                                    : std::vector<double>());
+        }
+        for (std::int64_t row = 0; row < rows_; ++row) {
+            Point p{row, {}, {}};
+            for (std::size_t n = 0; n < arrays_.size(); ++n) {
+                const auto size = std::size_t(arrays_[n].size());
+                const std::size_t first = arrays_[n].has_rows ? std::size_t(row) * size : 0;
+                p.elements.emplace_back(size);
+                if (given[n].empty()) continue;
+                std::copy_n(given[n].begin() + std::ptrdiff_t(first), size, p.elements[n].begin());
+            }
+            body(p);
+            for (const double x : p.elements[out_]) kernel.expected.push_back({x, 0});
+        }
+        return kernel;
+    }
+
+    /// The longest loop.
+    static constexpr int kLongest = 70;
+
+    std::mt19937_64 random_;
+    DType dtype_ = DType::Float32;
+    std::int64_t rows_ = 1;
+    std::vector<Array> arrays_;
+
+    /// Those whose elements may be read.
+    std::vector<std::size_t> readable_;
+    std::size_t out_ = 0;
+    Tensor chosen_;
+    std::vector<Variable> variables_;
+
+    /// Iterations of the loops that are open.
+    std::int64_t work_ = 1;
+    int sums_ = 0;
+    std::deque<double> totals_;
+    std::string text_;
+    int indent_ = 1;
+};
+
+}  // namespace
+
+RandomKernel random_row_kernel(std::uint64_t seed) { return Generator(seed).make(); }
+
+}  // namespace quern::generator
