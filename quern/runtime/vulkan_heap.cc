@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
+#include <functional>
 #include <new>
+#include <utility>
 
 #include "quern/error.h"
 #include "quern/runtime/storage.h"
@@ -14,30 +15,38 @@ namespace quern::vulkan {
 DeviceMemory::DeviceMemory(std::size_t device) : device_(device), driver_(driver_of(device)) {}
 
 std::byte* DeviceMemory::take(std::size_t bytes) noexcept {
+    std::unique_ptr<Slab> slab(new (std::nothrow) Slab);
+    if (!slab) return nullptr;
     const Lock lock(mutex_);
-    Memory memory = driver_.allocate(device_, bytes);
-    if (!memory.error.empty()) error_ = std::move(memory.error);
-    if (!memory.data) return nullptr;
-    try {
-        slabs_.emplace(memory.data, memory);
-    } catch (const std::bad_alloc&) {
-        driver_.free(device_, memory, 0);
+    slab->memory = driver_.allocate(device_, bytes);
+    std::byte* const data = slab->memory.data;
+    if (!data) {
+        error_ = std::move(slab->memory.error);
         return nullptr;
     }
-    if (!memory.is_zero) std::memset(memory.data, 0, bytes);
-    return memory.data;
+    if (!slab->memory.is_zero) std::memset(data, 0, bytes);
+    slab->next = std::move(slabs_);
+    slabs_ = std::move(slab);
+    return data;
 }
 
 void DeviceMemory::give_back(std::byte* memory, std::size_t) noexcept {
     const Lock lock(mutex_);
-    const auto at = slabs_.find(memory);
-    driver_.free(device_, at->second, last_);
-    slabs_.erase(at);
+    std::unique_ptr<Slab>* at = &slabs_;
+    while ((*at)->memory.data != memory) at = &(*at)->next;
+    driver_.free(device_, (*at)->memory, last_);
+    *at = std::move((*at)->next);
 }
 
 std::shared_ptr<Storage> DeviceMemory::storage(std::byte* block, std::size_t bytes) const {
     const Lock lock(mutex_);
-    Memory part = std::prev(slabs_.upper_bound(block))->second;
+    const Slab* slab = slabs_.get();
+    const auto holds = [&](const Memory& memory) {
+        return std::less_equal<>()(memory.data, block) &&
+               std::less<>()(block, memory.data + memory.bytes);
+    };
+    while (!holds(slab->memory)) slab = slab->next.get();
+    Memory part = slab->memory;
     part.data = block;
     part.bytes = bytes;
     return Storage::part_on_vulkan(device_, part, last_);

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -39,7 +38,13 @@ private:
     std::size_t device_;
     Driver& driver_;
     mutable Mutex mutex_;
-    std::map<const std::byte*, Memory> slabs_;
+
+    /// Mostly one.
+    struct Slab {
+        Memory memory;
+        std::unique_ptr<Slab> next;
+    };
+    std::unique_ptr<Slab> slabs_;
     std::uint64_t last_ = 0;
 
     /// How the device was lost, or empty.
