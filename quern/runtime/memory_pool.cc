@@ -24,9 +24,9 @@ struct MemoryPool::State {
           of_device(device_memory(at)),
           pool(of_device ? *of_device : host_heap(), bytes) {}
 
-    static std::unique_ptr<vulkan::DeviceMemory> device_memory(const Device& device) {
+    static std::unique_ptr<vulkan::PoolHeap> device_memory(const Device& device) {
         const auto number = vulkan_number(device.id());
-        return number ? std::make_unique<vulkan::DeviceMemory>(*number) : nullptr;
+        return number ? std::make_unique<vulkan::PoolHeap>(*number) : nullptr;
     }
 
     [[noreturn]] void raise_none(std::size_t bytes) const {
@@ -52,7 +52,7 @@ struct MemoryPool::State {
     std::size_t size;
 
     /// Null if that is the memory of this process.
-    std::unique_ptr<vulkan::DeviceMemory> of_device;
+    std::unique_ptr<vulkan::PoolHeap> of_device;
     Pool pool;
     Mutex mutex;
     std::vector<Live> live;

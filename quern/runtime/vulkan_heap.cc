@@ -12,9 +12,9 @@
 
 namespace quern::vulkan {
 
-DeviceMemory::DeviceMemory(std::size_t device) : device_(device), driver_(driver_of(device)) {}
+PoolHeap::PoolHeap(std::size_t device) : device_(device), driver_(driver_of(device)) {}
 
-std::byte* DeviceMemory::take(std::size_t bytes) noexcept {
+std::byte* PoolHeap::take(std::size_t bytes) noexcept {
     std::unique_ptr<Slab> slab(new (std::nothrow) Slab);
     if (!slab) return nullptr;
     const Lock lock(mutex_);
@@ -30,7 +30,7 @@ std::byte* DeviceMemory::take(std::size_t bytes) noexcept {
     return data;
 }
 
-void DeviceMemory::give_back(std::byte* memory, std::size_t) noexcept {
+void PoolHeap::give_back(std::byte* memory, std::size_t) noexcept {
     const Lock lock(mutex_);
     std::unique_ptr<Slab>* at = &slabs_;
     while ((*at)->memory.data != memory) at = &(*at)->next;
@@ -38,7 +38,7 @@ void DeviceMemory::give_back(std::byte* memory, std::size_t) noexcept {
     *at = std::move((*at)->next);
 }
 
-std::shared_ptr<Storage> DeviceMemory::storage(std::byte* block, std::size_t bytes) const {
+std::shared_ptr<Storage> PoolHeap::storage(std::byte* block, std::size_t bytes) const {
     const Lock lock(mutex_);
     const Slab* slab = slabs_.get();
     const auto holds = [&](const Memory& memory) {
@@ -52,12 +52,12 @@ std::shared_ptr<Storage> DeviceMemory::storage(std::byte* block, std::size_t byt
     return Storage::part_on_vulkan(device_, part, last_);
 }
 
-void DeviceMemory::retire(std::uint64_t ticket) noexcept {
+void PoolHeap::retire(std::uint64_t ticket) noexcept {
     const Lock lock(mutex_);
     last_ = std::max(last_, ticket);
 }
 
-void DeviceMemory::raise_none(std::size_t bytes) const {
+void PoolHeap::raise_none(std::size_t bytes) const {
     const Lock lock(mutex_);
     if (!error_.empty()) {
         raise(DeviceLost("[vulkan:" + std::to_string(device_) + "] " + error_));

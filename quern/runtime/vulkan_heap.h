@@ -16,10 +16,10 @@ class Storage;
 namespace quern::vulkan {
 
 /// Memory of the device "vulkan:N", for a pool whose blocks are tensors of it.
-class DeviceMemory : public Heap {
+class PoolHeap : public Heap {
 public:
     /// Throws DeviceError where there is no such device.
-    explicit DeviceMemory(std::size_t device);
+    explicit PoolHeap(std::size_t device);
 
     std::byte* take(std::size_t bytes) noexcept override;
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
