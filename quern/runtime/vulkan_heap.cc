@@ -6,9 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "quern/error.h"
 #include "quern/runtime/storage.h"
-#include "quern/support/check.h"
 
 namespace quern::vulkan {
 
@@ -59,10 +57,7 @@ void PoolHeap::retire(std::uint64_t ticket) noexcept {
 
 void PoolHeap::raise_none(std::size_t bytes) const {
     const Lock lock(mutex_);
-    if (!error_.empty()) {
-        raise(DeviceLost("[vulkan:" + std::to_string(device_) + "] " + error_));
-    }
-    raise_no_room(device_, bytes);
+    vulkan::raise_none(device_, bytes, error_);
 }
 
 }  // namespace quern::vulkan

@@ -78,6 +78,11 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
                                   id, bytes, about.memory, within)));
 }
 
+void raise_none(std::size_t device, std::size_t bytes, const std::string& lost) {
+    if (!lost.empty()) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, lost)));
+    raise_no_room(device, bytes);
+}
+
 void raise_if_failed(std::size_t device, const Outcome& outcome) {
     const std::string id = "vulkan:" + std::to_string(device);
     if (outcome.is_host_full) raise_out_of_memory(id);

@@ -250,6 +250,9 @@ inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
 /// Throws OutOfMemory: a device has no room for `bytes`, or they are more than it has in one piece.
 [[noreturn]] void raise_no_room(std::size_t device, std::size_t bytes);
 
+/// The same, or DeviceLost where `lost` says how it was.
+[[noreturn]] void raise_none(std::size_t device, std::size_t bytes, const std::string& lost);
+
 /// Throws OutOfMemory, DeviceLost or DeviceError if a call for a device did not work.
 void raise_if_failed(std::size_t device, const Outcome& outcome);
 

@@ -17,8 +17,6 @@ constexpr int kMost = 30;
 
 /// One parallel point as it runs.
 struct Point {
-    std::int64_t row = 0;
-
     /// Of the loops that are open.
     std::vector<std::int64_t> loops;
 
@@ -543,7 +541,7 @@ private:
                                                     : std::vector<double>());
         }
         for (std::int64_t row = 0; row < rows_; ++row) {
-            Point p{row, {}, {}};
+            Point p;
             for (std::size_t n = 0; n < arrays_.size(); ++n) {
                 const auto size = std::size_t(arrays_[n].size());
                 const std::size_t first = arrays_[n].has_rows ? std::size_t(row) * size : 0;

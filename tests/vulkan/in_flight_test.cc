@@ -14,7 +14,7 @@
 #include "quern/runtime/storage.h"
 #include "quern/runtime/vulkan_plugin.h"
 #include "quern/stream.h"
-#include "tests/cpu/vulkan_devices.h"
+#include "tests/vulkan/on_device.h"
 
 namespace quern {
 namespace {
@@ -24,41 +24,12 @@ using cpu_test::same_numbers;
 /// Long enough for the host to be there before the device.
 constexpr std::int64_t kLong = 1 << 20;
 
-class InFlight : public testing::TestWithParam<std::size_t> {
+class InFlight : public OnDevice {
 protected:
-    void SetUp() override {
-        if (GetParam() >= cpu_test::vulkan_devices().size()) {
-            GTEST_SKIP() << "no device vulkan:" << GetParam();
-        }
-    }
-
-    static const Device& device() { return cpu_test::vulkan_devices()[GetParam()].device; }
-
-    /// An element-wise kernel on the device.
-    static Kernel each(const std::string& operands, const std::string& value) {
-        return Kernel("compute(" + operands +
-                      ") {\n@kernel custom\nfor i in 0..n: out[i] = " + value + "\n}")
-            .on(device())
-            .with(Numerics::Reproducible);
-    }
-
-    /// Takes a while, and gives what it got.
-    static Kernel slow() {
-        std::string value = "x[i]";
-        for (int i = 0; i < 6; ++i) value += " + 0.0 * exp(x[i] - " + std::to_string(i) + ".0)";
-        return each("x", value);
-    }
-
     static Tensor on_device(std::int64_t count, float value) {
         Tensor tensor = Tensor::empty({count}, DType::Float32, device());
         std::fill_n(tensor.data<float>(), count, value);
         return tensor;
-    }
-
-    static bool is_all(const Tensor& tensor, float value) {
-        const float* const data = tensor.data<float>();
-        return std::all_of(data, data + tensor.element_count(),
-                           [&](float element) { return element == value; });
     }
 };
 

@@ -11,36 +11,14 @@
 #include "quern/kernel.h"
 #include "quern/memory.h"
 #include "quern/memory_pool.h"
-#include "tests/cpu/vulkan_devices.h"
+#include "tests/vulkan/on_device.h"
 
 namespace quern {
 namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 
-class DevicePools : public testing::TestWithParam<std::size_t> {
-protected:
-    void SetUp() override {
-        if (GetParam() >= cpu_test::vulkan_devices().size()) {
-            GTEST_SKIP() << "no device vulkan:" << GetParam();
-        }
-    }
-
-    static const Device& device() { return cpu_test::vulkan_devices()[GetParam()].device; }
-
-    static Kernel each(const std::string& operands, const std::string& value) {
-        return Kernel("compute(" + operands +
-                      ") {\n@kernel custom\nfor i in 0..n: out[i] = " + value + "\n}")
-            .on(device())
-            .with(Numerics::Reproducible);
-    }
-
-    static bool is_all(const Tensor& tensor, float value) {
-        const float* const data = tensor.data<float>();
-        return std::all_of(data, data + tensor.element_count(),
-                           [&](float element) { return element == value; });
-    }
-};
+class DevicePools : public OnDevice {};
 
 INSTANTIATE_TEST_SUITE_P(Drivers, DevicePools, testing::Values(std::size_t{0}, std::size_t{1}));
 
@@ -81,16 +59,28 @@ TEST_P(DevicePools, GiveNoMoreThanTheirSizeAndItBack) {
     }
 }
 
+TEST_P(DevicePools, GiveTensorsOfSeveralAllocationsOfTheDevice) {
+    const std::size_t before = memory_counters(device()).live;
+    {
+        MemoryPool pool(device(), kMiB);
+        // What does not fit has the pool give back the one that it began with.
+        EXPECT_THROW(pool.allocate({2 * kMiB}), OutOfMemory);
+        Tensor x = pool.allocate({1 << 17}), y = pool.allocate({1 << 17});
+        std::fill_n(x.data<float>(), 1 << 17, 5.0f);
+        std::fill_n(y.data<float>(), 1 << 17, 6.0f);
+        EXPECT_TRUE(is_all(each("x, y", "y[i] - x[i]")(x, y), 1));
+    }
+    EXPECT_EQ(memory_counters(device()).live, before);
+}
+
 TEST_P(DevicePools, HandMemoryOutAgainWhileLaunchesReadItAndTheHostWaitsForThem) {
     constexpr std::int64_t kLong = 1 << 18;
-    std::string value = "x[i]";
-    for (int i = 0; i < 6; ++i) value += " + 0.0 * exp(x[i] - " + std::to_string(i) + ".0)";
-    const Kernel slow = each("x", value), next = each("x", "x[i] + 1.0");
+    const Kernel kernel = slow(), next = each("x", "x[i] + 1.0");
     MemoryPool pool(device(), kLong * sizeof(float));
     for (int round = 0; round < 6; ++round) {
         Tensor x = pool.allocate({kLong});
         std::fill_n(x.data<float>(), kLong, float(round));
-        const Tensor first = slow(x);
+        const Tensor first = kernel(x);
         pool.free(x);
         // The same memory, written while the launch may still read it.
         Tensor again = pool.allocate({kLong});
