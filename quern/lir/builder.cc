@@ -171,6 +171,26 @@ ValueId Builder::load(BufferId buffer, ValueId offset, std::uint16_t lanes, Valu
                    .c = mask});
 }
 
+ValueId Builder::load_packets(BufferId buffer, ValueId offset, std::uint16_t lanes,
+                              std::uint8_t packet) {
+    const DType dtype = function_.buffers[buffer].dtype;
+    return append({.op = Op::Load,
+                   .type = {dtype, lanes, Part::None, packet},
+                   .buffer = buffer,
+                   .a = offset});
+}
+
+ValueId Builder::element(ValueId packet, std::uint64_t number) {
+    const Type of = type(packet);
+    return append({.op = Op::Element, .type = {of.dtype, of.lanes}, .a = packet, .bits = number});
+}
+
+ValueId Builder::join(ValueId a, ValueId b) {
+    Type type = this->type(a);
+    type.packet = std::uint8_t(type.packet + this->type(b).packet);
+    return append({.op = Op::Join, .type = type, .a = a, .b = b});
+}
+
 ValueId Builder::gather(BufferId buffer, ValueId offsets, ValueId mask) {
     return append({.op = Op::Gather,
                    .type = {function_.buffers[buffer].dtype, type(offsets).lanes},

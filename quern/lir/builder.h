@@ -69,6 +69,11 @@ public:
     ValueId gather(BufferId buffer, ValueId offsets, ValueId mask = kNone);
     void store(BufferId buffer, ValueId offset, ValueId value, ValueId mask = kNone);
 
+    /// The packets of lanes, of so many numbers each; of one of each lane; of what several have.
+    ValueId load_packets(BufferId buffer, ValueId offset, std::uint16_t lanes, std::uint8_t packet);
+    ValueId element(ValueId packet, std::uint64_t number);
+    ValueId join(ValueId a, ValueId b);
+
     /// Of lanes, past the caches: see Inst::is_streamed.
     void stream(BufferId buffer, ValueId offset, ValueId value);
     void scatter(BufferId buffer, ValueId offsets, ValueId value, ValueId mask = kNone);

@@ -82,6 +82,11 @@ class Executor {
 public:
     Executor(const Function& function, const Launch& launch)
         : f_(function), launch_(launch), scratch_(launch.local_bytes), lanes_(function.lanes) {
+        values_ = f_.insts.size();
+        for (const Inst& i : f_.insts) {
+            beyond_.push_back(values_);
+            values_ += i.type.packet - std::size_t{1};
+        }
         std::vector<bool> is_written(f_.buffers.size(), false);
         for (const Inst& i : f_.insts) {
             if (is_store(i.op)) is_written[i.buffer] = true;
@@ -121,7 +126,7 @@ private:
         std::fill(scratch_.begin(), scratch_.end(), std::byte{0xFF});
         for (auto& array : shown_) std::fill(array.begin(), array.end(), std::byte{0xFF});
         for (Lane& lane : lanes_) {
-            lane.values.assign(f_.insts.size(), 0);
+            lane.values.assign(values_, 0);
             lane.frames.assign(1, Frame{});
             lane.used = 0;
             lane.arrays.assign(f_.buffers.size(), {});
@@ -302,6 +307,21 @@ private:
     std::uint64_t get(const Lane& lane, ValueId id) const { return lane.values[std::uint32_t(id)]; }
     void set(Lane& lane, ValueId id, std::uint64_t bits) { lane.values[std::uint32_t(id)] = bits; }
 
+    /// A number of a packet.
+    std::uint64_t& element(Lane& lane, ValueId id, std::size_t n) {
+        const std::size_t first = std::uint32_t(id);
+        return lane.values[n == 0 ? first : beyond_[first] + n - 1];
+    }
+
+    void packet(Lane& lane, const Inst& i, ValueId id) {
+        if (i.op == Op::Element) return set(lane, id, element(lane, i.a, i.bits));
+        const std::size_t half = i.type.packet / 2;
+        for (std::size_t n = 0; n < half; ++n) {
+            element(lane, id, n) = element(lane, i.a, n);
+            element(lane, id, half + n) = element(lane, i.b, n);
+        }
+    }
+
     void step(Lane& lane, const Inst& i, ValueId id) {
         const auto a = [&] { return get(lane, i.a); };
         const auto b = [&] { return get(lane, i.b); };
@@ -322,6 +342,8 @@ private:
                 return set(lane, id, a() != 0 ? b() : c());
             case OpClass::Convert:
                 return set(lane, id, i.op == Op::Cast ? cast_of(a(), f_[i.a].type.dtype, d) : a());
+            case OpClass::Packet:
+                return packet(lane, i, id);
             case OpClass::Lanes:
                 if (i.op == Op::FromLane) {
                     lane.state = Lane::State::Waits;
@@ -404,14 +426,23 @@ private:
             return;
         }
         const bool is_writing = is_store(i.op);
-        std::uint64_t bits = is_writing ? get(lane, i.b) : 0;
-        if (!exists(i.c) || get(lane, i.c) != 0) access(lane, i, id, offset, bits);
-        if (!is_writing) set(lane, id, bits);
+        const bool is_asked = !exists(i.c) || get(lane, i.c) != 0;
+        for (std::size_t n = 0; n < i.type.packet; ++n) {
+            std::uint64_t bits = is_writing ? element(lane, i.b, n) : 0;
+            const std::byte* place = nullptr;
+            if (is_asked) place = access(lane, i, id, offset + std::int64_t(n), bits);
+            if (!is_writing) element(lane, id, n) = bits;
+            const auto whole = std::size_t(bytes) * i.type.packet;
+            if (n > 0 || i.type.packet == 1 || std::uintptr_t(place) % whole == 0) continue;
+            return mistake(id, fmt::format("lane {} of point {} has a packet of {} bytes that is "
+                                           "at no multiple of them, at {}",
+                                           lane_, point_, whole, offset));
+        }
     }
 
-    /// Reads or writes an element.
-    void access(const Lane& lane, const Inst& i, ValueId id, std::int64_t offset,
-                std::uint64_t& bits) {
+    /// Reads or writes an element. Where it is, or null after a mistake.
+    const std::byte* access(const Lane& lane, const Inst& i, ValueId id, std::int64_t offset,
+                            std::uint64_t& bits) {
         const Buffer& buffer = f_.buffers[i.buffer];
         const auto bytes = std::int64_t(size_of(buffer.dtype));
         std::int64_t at = 0;
@@ -423,19 +454,21 @@ private:
         const bool is_inside =
             is_made ? 0 <= at && at <= array.bytes - bytes : region.has(at, bytes);
         if (is_far || !is_inside) {
-            return mistake(id, fmt::format("lane {} of point {} is out of bounds with {}", lane_,
-                                           point_, offset));
+            mistake(id, fmt::format("lane {} of point {} is out of bounds with {}", lane_, point_,
+                                    offset));
+            return nullptr;
         }
         if (is_made) at += array.begin;
         touch(region, at, bytes, is_writing, id);
         std::byte* const place = region.memory.data + at;
         if (is_writing) {
             std::memcpy(place, &bits, std::size_t(bytes));
-            return;
+            return place;
         }
         bits = 0;
         std::memcpy(&bits, place, std::size_t(bytes));
         if (buffer.dtype == DType::Bool) bits = bits != 0;
+        return place;
     }
 
     void touch(Region& region, std::int64_t at, std::int64_t bytes, bool is_writing, ValueId id) {
@@ -501,6 +534,10 @@ private:
     std::int64_t point_ = 0;
     std::uint32_t barriers_ = 0;
     std::size_t lane_ = 0;
+
+    /// How many numbers a lane has, and where those of each packet behind its first one are.
+    std::size_t values_ = 0;
+    std::vector<std::size_t> beyond_;
 
     /// What matrices in lanes are, by the number that the lanes have.
     std::vector<std::vector<std::uint64_t>> matrices_;

@@ -119,7 +119,8 @@ bool Hazards::writes_apart(ValueId store, ValueId loop) const {
     const Form offset = form(i.a, loop, kDepth);
     const bool is_row = i.op == Op::Store;
     if (offset == Form::Same || offset == Form::Lane) return true;
-    return f_[loop].bits % lanes_ == 0 && offset == (is_row ? Form::Variable : Form::Lanes);
+    const std::uint64_t width = std::uint64_t{lanes_} * i.type.packet;
+    return f_[loop].bits % width == 0 && offset == (is_row ? Form::Variable : Form::Lanes);
 }
 
 Hazards::Who Hazards::who(const Inst& i, ValueId id) const {

@@ -128,7 +128,11 @@ private:
         access.is_streamed = false;
         if (i.type.lanes > 1 && (i.op == Op::Load || i.op == Op::Store)) {
             const DType dtype = type(i.a).dtype;
-            access.a = binary(Op::Add, dtype, access.a, lane(dtype));
+            ValueId own = lane(dtype);
+            if (i.type.packet > 1) {
+                own = binary(Op::Mul, dtype, own, constant(dtype, i.type.packet));
+            }
+            access.a = binary(Op::Add, dtype, access.a, own);
         }
         access.op = is_store ? Op::Store : Op::Load;
         if (is_store && i.type.lanes == 1) {

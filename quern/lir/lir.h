@@ -34,6 +34,7 @@ enum class OpClass : std::uint8_t {
     Ternary,   // a * b + c, rounded once
     Select,    // a (bool) ? b : c, in each lane
     Convert,   // Cast: a as Tensor::to converts. Bitcast: the same bits, the same size
+    Packet,    // Element: number `bits` of packet a. Join: the elements of a, then those of b
     Lanes,     // Splat: a in every lane. Extract: lane `bits` of a. Any: true in some lane of a.
                // Shuffle: lanes of a and b by pattern `bits` of the function.
                // Fold: `fold` over the lanes of a, halves first: 0 with n/2, ...; then 0 with n/4.
@@ -84,11 +85,16 @@ struct Type {
     std::uint16_t lanes = 1;
     Part part = Part::None;
 
+    /// How many numbers each lane has, which lie side by side in memory: 1, 2, 4 or 8.
+    std::uint8_t packet = 1;
+
     bool operator==(const Type&) const = default;
 };
 
 /// Memory: offsets, int64 or int32, count elements of `buffer`.
 ///   Load     a: offset of lane 0; lanes are neighbours. c: mask or none; where false, zero.
+///            Of packets, lane l has those from a + l * packet on, in 4, 8 or 16 bytes at a
+///            multiple of as many.
 ///   Gather   a: offset of each lane. c: mask
 ///   Store    a: offset, b: value, c: mask.  Scatter the same with an offset for each lane.
 ///            bits: 0, or a number. Accesses of the same one touch no element twice, but for a load

@@ -16,6 +16,7 @@ std::string to_string(Type type) {
     constexpr std::string_view parts[] = {"", " left", " right", " sum"};
     std::string text(quern::to_string(type.dtype));
     if (type.lanes > 1) text += fmt::format("x{}", type.lanes);
+    if (type.packet > 1) text += fmt::format(" packet {}", type.packet);
     return text.append(parts[static_cast<int>(type.part)]);
 }
 
@@ -81,6 +82,7 @@ private:
         if (inst.op == Op::Shuffle) {
             out_ += fmt::format(" [{}]", fmt::join(f_.patterns[inst.bits], " "));
         }
+        if (inst.op == Op::Element) out_ += fmt::format(" [{}]", inst.bits);
         if (is_access && inst.bits != 0) out_ += fmt::format(" apart {}", inst.bits);
         if (is_matrix) out_ += fmt::format(" rows {}", inst.bits);
         if (inst.op == Op::For) out_ += fmt::format(" step {}", inst.bits);

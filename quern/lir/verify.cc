@@ -67,11 +67,11 @@ private:
         const Inst& i = f_[id];
         const OpClass kind = class_of(i.op);
         const bool has_a = uses(id, i.a, kind != OpClass::Leaf && i.op != Op::Barrier);
-        const bool needs_b = kind == OpClass::Binary || kind == OpClass::Compare ||
-                             kind == OpClass::Ternary || kind == OpClass::Select ||
-                             i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
-                             i.op == Op::Scatter || i.op == Op::Shuffle || i.op == Op::FromLane ||
-                             i.op == Op::MatrixStore || i.op == Op::MatrixMultiply;
+        const bool needs_b =
+            kind == OpClass::Binary || kind == OpClass::Compare || kind == OpClass::Ternary ||
+            kind == OpClass::Select || i.op == Op::Set || i.op == Op::For || i.op == Op::Store ||
+            i.op == Op::Scatter || i.op == Op::Shuffle || i.op == Op::FromLane ||
+            i.op == Op::Join || i.op == Op::MatrixStore || i.op == Op::MatrixMultiply;
         const bool has_b = uses(id, i.b, needs_b);
         const bool needs_c =
             kind == OpClass::Ternary || kind == OpClass::Select || i.op == Op::MatrixMultiply;
@@ -82,6 +82,7 @@ private:
                 check(id, is_one, "numbers, not matrices");
             }
         }
+        packets(id, i);
         if (f_.lanes > 1) check(id, i.type.lanes == 1, "a value of one lane");
         if (kind == OpClass::Leaf || (has_a && has_b >= needs_b)) {
             types(id, i, kind, has_c);
@@ -124,6 +125,9 @@ private:
                     check(id, size_of(type(i.a).dtype) == size_of(i.type.dtype), "the same size");
                 }
                 break;
+            case OpClass::Packet:
+                packet(id, i);
+                break;
             case OpClass::Lanes:
                 lanes(id, i);
                 break;
@@ -143,6 +147,32 @@ private:
                 control(id, i);
                 break;
         }
+    }
+
+    /// Nothing computes with packets.
+    void packets(ValueId id, const Inst& i) {
+        const bool is_access = i.op == Op::Load || i.op == Op::Store;
+        const auto is_packet = [&](ValueId operand) {
+            return exists(operand) && std::uint32_t(operand) < f_.insts.size() &&
+                   type(operand).packet > 1;
+        };
+        check(id, i.type.packet == 1 || is_access || i.op == Op::Join, "one number in each lane");
+        const bool takes = i.op == Op::Element || i.op == Op::Join;
+        check(id, takes || !is_packet(i.a), "no packet of numbers");
+        check(id, takes || i.op == Op::Store || !is_packet(i.b), "no packet of numbers");
+        check(id, !is_packet(i.c), "no packet of numbers");
+    }
+
+    void packet(ValueId id, const Inst& i) {
+        Type of = type(i.a);
+        if (i.op == Op::Element) {
+            check(id, i.bits < of.packet, "an element that exists");
+            of.packet = 1;
+            return check(id, i.type == of, "the dtype and the lanes of the packet");
+        }
+        check(id, type(i.b) == of, "two of one type");
+        of.packet = std::uint8_t(of.packet * 2);
+        check(id, i.type == of, "twice as many numbers");
     }
 
     void lanes(ValueId id, const Inst& i) {
@@ -190,6 +220,13 @@ private:
                          "an array of its own");
         }
         check(id, i.type.dtype == buffer.dtype, "the dtype of the buffer");
+        if (i.type.packet > 1) {
+            const std::size_t bytes = size_of(i.type.dtype) * i.type.packet;
+            check(id, bytes == 4 || bytes == 8 || bytes == 16, "packets of 4, 8 or 16 bytes");
+            check(id, size_of(i.type.dtype) <= 4, "numbers of 32 bits at most");
+            check(id, buffer.space == Space::Global && !has_mask && !i.is_streamed,
+                  "of global memory, all of them");
+        }
         if (is_store) {
             check(id, buffer.is_written, "a buffer that is written");
             check(id, type(i.b) == i.type, "a value of the type stored");

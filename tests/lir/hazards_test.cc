@@ -265,6 +265,23 @@ TEST(Hazards, LanesDoNotMeetInLoopsWhoseIterationsAreApart) {
     EXPECT_EQ(numbered("as", true), (Meetings{true})) << "the same memory in each iteration";
 }
 
+/// In steps of all that the lanes have; in steps of one number each, others touch it again.
+TEST(Hazards, PacketsAreApartInStepsOfAllOfThem) {
+    for (const std::uint64_t step : {64, 16}) {
+        Builder b("f");
+        const BufferId x = b.buffer("x", DType::Float32, Space::Global, true);
+        const ValueId i = b.begin_for(b.integer(0), b.integer(640), step);
+        const ValueId one = b.splat(b.constant(DType::Float32, 0), 16), two = b.join(one, one);
+        b.store(x, i, b.join(two, two));
+        b.end_for();
+        const Function function = b.take();
+        Hazards hazards(function);
+        const auto loop = std::ranges::find(function.insts, Op::For, &Inst::op);
+        EXPECT_FALSE(hazards.before_loop(ValueId(loop - function.insts.begin())));
+        EXPECT_EQ(hazards.before_access(accesses(function)[0]), step == 16) << step;
+    }
+}
+
 TEST(Hazards, AGroupHasOnePointOfTheGrid) {
     const auto meets = [](bool is_grid) {
         Builder b("f");

@@ -99,6 +99,70 @@ TEST(Lir, MixedTypesAndStoresToReadOnlyBuffersAreFound) {
     EXPECT_FALSE(verify(f).empty());
 }
 
+/// y[4 l ...] = x[4 l ...] reversed, for 16 lanes l.
+Function reversed(Type type = {DType::Float32, 16, Part::None, 4}) {
+    Builder b("reversed");
+    const BufferId x = b.buffer("x", type.dtype, Space::Global, false);
+    const BufferId y = b.buffer("y", type.dtype, Space::Global, true);
+    const ValueId packet = b.load_packets(x, b.integer(0), type.lanes, type.packet);
+    std::vector<ValueId> parts;
+    for (int n = type.packet; n-- > 0;) parts.push_back(b.element(packet, std::uint64_t(n)));
+    for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
+        for (std::size_t n = 0; n < parts.size(); n += 2) {
+            parts[n / 2] = b.join(parts[n], parts[n + 1]);
+        }
+    }
+    b.store(y, b.integer(0), parts[0]);
+    return b.take();
+}
+
+TEST(Lir, PacketsAreNumbersOfALaneSideBySide) {
+    EXPECT_EQ(verify(reversed()), std::vector<std::string>());
+    EXPECT_EQ(print(reversed({DType::Float16, 16, Part::None, 2})), R"(function reversed {
+    buffer @0 x: float16 global
+    buffer @1 y: float16 global written
+    %0 = constant int64 0
+    %1 = load float16x16 packet 2 @0 %0
+    %2 = element float16x16 %1 [1]
+    %3 = element float16x16 %1 [0]
+    %4 = join float16x16 packet 2 %2 %3
+    %5 = constant int64 0
+    %6 = store float16x16 packet 2 @1 %5 %4
+}
+)");
+    for (const auto& [dtype, packet] : {std::pair{DType::Float32, std::uint8_t{8}},
+                                        {DType::Int8, std::uint8_t{2}},
+                                        {DType::Float64, std::uint8_t{2}}}) {
+        EXPECT_FALSE(verify(reversed({dtype, 16, Part::None, packet})).empty())
+            << to_string(dtype) << " " << int(packet);
+    }
+}
+
+TEST(Lir, NothingComputesWithPacketsOrLeavesSomeOut) {
+    constexpr Type kPacket{DType::Float32, 16, Part::None, 4};
+    const auto broken = [&](const auto& change) {
+        Builder b("f");
+        const BufferId x = b.buffer("x", DType::Float32, Space::Global, true);
+        const BufferId t = b.buffer("t", DType::Float32, Space::Lane, true);
+        const ValueId packet = b.load_packets(x, b.integer(0), 16, 4);
+        change(b, packet, x, t);
+        return !verify(b.take()).empty();
+    };
+    EXPECT_FALSE(
+        broken([](Builder& b, ValueId p, BufferId x, BufferId) { b.store(x, b.integer(64), p); }));
+    EXPECT_TRUE(broken([](Builder& b, ValueId p, BufferId, BufferId) { b.add(p, p); }));
+    EXPECT_TRUE(broken([](Builder& b, ValueId p, BufferId, BufferId) { b.reg(p); }));
+    EXPECT_TRUE(broken([](Builder& b, ValueId p, BufferId, BufferId) { b.element(p, 4); }));
+    EXPECT_TRUE(
+        broken([](Builder& b, ValueId p, BufferId, BufferId) { b.join(p, b.element(p, 0)); }));
+    EXPECT_TRUE(broken([](Builder& b, ValueId p, BufferId x, BufferId) {
+        b.store(x, b.integer(64), p, b.splat(b.boolean(true), 16));
+    }));
+    EXPECT_TRUE(broken([&](Builder& b, ValueId, BufferId, BufferId t) {
+        b.copy({.op = Op::Load, .type = kPacket, .buffer = t, .a = b.integer(0)});
+    })) << "an array may begin anywhere";
+}
+
 TEST(Lir, BuilderFoldsSumsAndProductsOfConstants) {
     Builder b("f");
     EXPECT_EQ(b.constant_of(b.add(b.integer(3), b.integer(4))), 7);

@@ -195,6 +195,9 @@ private:
                     return LLVMBuildBitCast(b_, value(i.a), types_.value(i.type), "");
                 }
                 return convert_.cast(value(i.a), dtype(i.a), i.type.dtype, i.type.lanes);
+            case OpClass::Packet:
+                QUERN_CHECK(false, "lanes of vectors have one number each");
+                return nullptr;
             case OpClass::Lanes:
                 return lanes(i);
             case OpClass::Memory:

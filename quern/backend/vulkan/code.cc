@@ -77,6 +77,23 @@ Id Code::resized(DType from, DType to, Id a) {
     return unary(is_signed_integer(from) ? Op::OpSConvert : Op::OpUConvert, to, a);
 }
 
+Id Code::from_word(DType d, Id word) {
+    if (d == DType::Bool) {
+        const Id byte = binary(Op::OpBitwiseAnd, DType::UInt32, word, u32(0xff));
+        return test(Op::OpINotEqual, byte, u32(0));
+    }
+    if (d == DType::Float32) return bitcast(d, word);
+    return resized(DType::UInt32, d, word);
+}
+
+Id Code::to_word(DType d, Id value) {
+    if (d == DType::Bool) return cast(value, d, DType::UInt32);
+    if (d == DType::Float32) return bitcast(DType::UInt32, value);
+    const Id word = resized(d, DType::UInt32, value);
+    if (size_of(d) == 4) return word;
+    return binary(Op::OpBitwiseAnd, DType::UInt32, word, u32(size_of(d) == 2 ? 0xffff : 0xff));
+}
+
 Id Code::memory_type(DType dtype) {
     if (size_of(dtype) == 1) m_.capability(spv::Capability::StorageBuffer8BitAccess);
     if (size_of(dtype) == 2) m_.capability(spv::Capability::StorageBuffer16BitAccess);

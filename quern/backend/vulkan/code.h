@@ -36,6 +36,11 @@ public:
     /// An integer of some width in another; the upper bits of a narrower result go.
     Id resized(DType from, DType to, Id a);
 
+    /// A value from the lower bits of a word of 32 bits, whose others do not matter, and such bits
+    /// with zeros above them.
+    Id from_word(DType dtype, Id word);
+    Id to_word(DType dtype, Id value);
+
     /// What is left of 32 bits in the dtype, extended again.
     Id fit(DType dtype, Id a);
     Id test(spv::Op op, Id a, Id b) { return m_.op(op, m_.boolean(), {a, b}); }

@@ -460,10 +460,11 @@ void for_each_buffer(const GpuDevice::Work& work, const Each& each) {
 
 GpuDevice::Found GpuDevice::found(const DeviceHeap::Place& place, std::uint64_t bytes) const {
     if (abilities_.buffers == BuffersAre::Addressed) return {place.address};
-    // Whatever a device allows, elements of 8 bytes lie at multiples of 8 in the binding. Those of
-    // less than a word may be read with all of it.
+    // Whatever a device allows, elements of 8 bytes and packets of 16 lie at such multiples in the
+    // binding. Elements of less than a word may be read with all of it.
+    constexpr std::uint64_t kLargest = 16;
     const std::uint64_t alignment = std::max<std::uint64_t>(
-        abilities_.properties.limits.minStorageBufferOffsetAlignment, sizeof(std::uint64_t));
+        abilities_.properties.limits.minStorageBufferOffsetAlignment, kLargest);
     const std::uint64_t before = place.offset % alignment;
     const std::uint64_t range = std::max<std::uint64_t>((before + bytes + 3) / 4 * 4, 4);
     return {before, {place.buffer, place.offset - before, range}};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <map>
 
 #include "quern/backend/vulkan/code.h"
 #include "quern/backend/vulkan/matrices.h"
@@ -217,11 +218,14 @@ private:
                 return code_.select(i.type.dtype, value(i.a), value(i.b), value(i.c));
             case OpClass::Convert:
                 return convert(i);
+            case OpClass::Packet:
+                return packet(i, id);
             case OpClass::Lanes:
                 if (i.op == lir::Op::FromLane) return from_lane(i);
                 QUERN_CHECK(i.op == lir::Op::Splat, "one lane: see lir/lanes.h");
                 return value(i.a);
             case OpClass::Memory:
+                if (i.type.packet > 1) return packets(i, id);
                 return memory(i);
             case OpClass::Matrix:
                 return matrix(i);
@@ -451,6 +455,28 @@ private:
         memory_.store_shared(element(i), value(i.b));
     }
 
+    /// Loads or stores all elements of a packet.
+    Id packets(const Inst& i, ValueId id) {
+        if (i.op == lir::Op::Store) {
+            memory_.store_packet(i.type.dtype, place(i), packets_.at(i.b));
+            return 0;
+        }
+        packets_[id] =
+            memory_.load_packet(i.type.dtype, place(i), i.type.packet, is_written_[i.buffer]);
+        return 0;
+    }
+
+    std::vector<Id> elements(ValueId id) const {
+        return f_[id].type.packet > 1 ? packets_.at(id) : std::vector{value(id)};
+    }
+
+    Id packet(const Inst& i, ValueId id) {
+        if (i.op == lir::Op::Element) return elements(i.a)[i.bits];
+        std::vector<Id>& joined = packets_[id] = elements(i.a);
+        std::ranges::copy(elements(i.b), std::back_inserter(joined));
+        return 0;
+    }
+
     /// Arrays of lanes lie one behind the other; a loop begins each iteration where it found them.
     Id alloc(const Inst& i) {
         const DType d = f_.buffers[i.buffer].dtype;
@@ -601,6 +627,9 @@ private:
     MatrixCode matrices_;
     Bindings bindings_;
     std::vector<Id> values_;
+
+    /// The elements of each.
+    std::map<ValueId, std::vector<Id>> packets_;
 
     std::vector<MemoryCode::Place> buffers_;
 

@@ -184,8 +184,7 @@ Id MemoryCode::load(DType d, Place place, bool is_written) {
     };
     const Id word = is_written ? in_window(whole, part.word, load_atomically)
                                : load(whole, 4, part.word, false);
-    return code_.resized(DType::UInt32, d,
-                         code_.binary(Op::OpShiftRightLogical, DType::UInt32, word, part.shift));
+    return code_.from_word(d, u32(Op::OpShiftRightLogical, word, part.shift));
 }
 
 MemoryCode::Part MemoryCode::part_of(Place place) {
@@ -204,25 +203,27 @@ MemoryCode::Part MemoryCode::part_of(Place place) {
     return {{code_.binary(Op::OpISub, DType::UInt64, place.at, wide)}, shift};
 }
 
+void MemoryCode::store(Id type, std::uint32_t size, Place place, Id stored) {
+    in_window(0, place, [&](Place in) {
+        const Id to = pointer(type, size, in, true);
+        if (is_bound_) {
+            m_.statement(Op::OpStore, {to, stored});
+        } else {
+            m_.statement(Op::OpStore, {to, stored, kAligned | kSeen, size});
+        }
+        return Id{0};
+    });
+}
+
 void MemoryCode::store(DType d, Place place, Id stored) {
     if (d == DType::Bool) return store(DType::UInt8, place, code_.cast(stored, d, DType::UInt8));
     if (code_.is_loaded(d)) {
-        const auto size = std::uint32_t(size_of(d));
-        in_window(0, place, [&](Place in) {
-            const Id to = pointer(code_.memory_type(d), size, in, true);
-            if (is_bound_) {
-                m_.statement(Op::OpStore, {to, stored});
-            } else {
-                m_.statement(Op::OpStore, {to, stored, kAligned | kSeen, size});
-            }
-            return Id{0};
-        });
-        return;
+        return store(code_.memory_type(d), std::uint32_t(size_of(d)), place, stored);
     }
     // Others write the rest of the word at the same time.
     const Part part = part_of(place);
     const Id all = code_.u32(size_of(d) == 2 ? 0xffff : 0xff);
-    const Id bits = u32(Op::OpBitwiseAnd, code_.resized(d, DType::UInt32, stored), all);
+    const Id bits = code_.to_word(d, stored);
     const Id others =
         code_.unary(Op::OpNot, DType::UInt32, u32(Op::OpShiftLeftLogical, all, part.shift));
     const Id type = code_.type(DType::UInt32);
@@ -232,6 +233,47 @@ void MemoryCode::store(DType d, Place place, Id stored) {
         m_.op(Op::OpAtomicAnd, type, {word, scope(), relaxed, others});
         return m_.op(Op::OpAtomicOr, type, {word, scope(), relaxed, shifted});
     });
+}
+
+Id MemoryCode::type_of_words(std::size_t words) {
+    const Id word = code_.type(DType::UInt32);
+    return words == 1 ? word : m_.vector(word, std::uint32_t(words));
+}
+
+std::vector<Id> MemoryCode::load_packet(DType d, Place place, std::size_t count, bool is_written) {
+    const std::size_t size = size_of(d), words = count * size / 4;
+    const Id whole = load(type_of_words(words), std::uint32_t(count * size), place, is_written);
+    std::vector<Id> elements;
+    Id word = whole;
+    for (std::size_t n = 0; n < count; ++n) {
+        const std::size_t byte = n * size;
+        if (words > 1 && byte % 4 == 0) {
+            word = m_.op(Op::OpCompositeExtract, code_.type(DType::UInt32),
+                         {whole, std::uint32_t(byte / 4)});
+        }
+        const auto shift = std::uint32_t(byte % 4 * 8);
+        elements.push_back(code_.from_word(
+            d, shift == 0 ? word : u32(Op::OpShiftRightLogical, word, code_.u32(shift))));
+    }
+    return elements;
+}
+
+void MemoryCode::store_packet(DType d, Place place, const std::vector<Id>& stored) {
+    const std::size_t size = size_of(d);
+    Module::Words words;
+    for (std::size_t n = 0; n < stored.size(); ++n) {
+        const auto shift = std::uint32_t(n * size % 4 * 8);
+        const Id bits = code_.to_word(d, stored[n]);
+        if (shift == 0) {
+            words.push_back(bits);
+        } else {
+            words.back() = u32(Op::OpBitwiseOr, words.back(),
+                               u32(Op::OpShiftLeftLogical, bits, code_.u32(shift)));
+        }
+    }
+    const Id type = type_of_words(words.size());
+    const Id whole = words.size() == 1 ? words[0] : m_.op(Op::OpCompositeConstruct, type, words);
+    store(type, std::uint32_t(stored.size() * size), place, whole);
 }
 
 Id MemoryCode::load_shared(Id type, Id pointer) {

@@ -66,6 +66,10 @@ public:
     Id load(DType dtype, Place place, bool is_written = false);
     void store(DType dtype, Place place, Id stored);
 
+    /// Elements side by side that are 4, 8 or 16 bytes at a multiple of as many.
+    std::vector<Id> load_packet(DType dtype, Place place, std::size_t count, bool is_written);
+    void store_packet(DType dtype, Place place, const std::vector<Id>& stored);
+
     /// Of arrays of the group.
     Id load_shared(Id type, Id pointer);
     void store_shared(Id pointer, Id stored);
@@ -87,7 +91,11 @@ private:
     Id pointer(Id type, std::uint32_t size, Place place, bool is_written);
     Id view(Id type, std::uint32_t size, std::uint32_t binding, bool is_written);
     Id load(Id type, std::uint32_t size, Place place, bool is_written);
+    void store(Id type, std::uint32_t size, Place place, Id stored);
     Part part_of(Place place);
+
+    /// Of so many words of 32 bits.
+    Id type_of_words(std::size_t words);
 
     /// Has `access` written for each window, of which the one runs that has the place: a pointer is
     /// into one variable. What it gives of that type, if one is named.
