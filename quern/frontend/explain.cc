@@ -240,8 +240,8 @@ void add_schedule(Report& report, const Device& device, const Prepared& prepared
                   const semantics::Binding& binding, Numerics numerics) {
     const auto add = [&] {
         const ir::Kernel& kernel = prepared.lowered.kernel;
-        const auto facts = [&](const void* result) {
-            return row_major_facts(prepared, operands, shapes, binding, result);
+        const auto facts = [&](const void* operand, const void* result) {
+            return row_major_facts(prepared, operands, shapes, binding, operand, result);
         };
         const auto schedule = [&](const std::string& loops) {
             report.schedule(numerics == Numerics::Strict
@@ -249,11 +249,12 @@ void add_schedule(Report& report, const Device& device, const Prepared& prepared
                                 : fmt::format("{}; {}", loops, to_string(numerics)));
         };
         if (device.is_cpu()) {
-            schedule(prepared.compiled->find(kernel, facts(kResult), numerics)->schedule());
+            const auto code = prepared.compiled->find(kernel, facts(kAnywhere, kResult), numerics);
+            schedule(code->schedule());
             report.vectors(cpu::chosen_simd());
         } else {
             const auto code =
-                prepared.on_vulkan->find(device, kernel, facts(kAnywhere), numerics, {});
+                prepared.on_vulkan->find(device, kernel, facts(kPacket, kPacket), numerics, {});
             schedule(code->image.schedule);
             report.groups(code->groups);
         }

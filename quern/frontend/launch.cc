@@ -351,14 +351,14 @@ bool vulkan_runs(const lang::Source& source, const BoundLaunch& launch, const De
 
 ir::Facts row_major_facts(const Prepared& prepared, std::span<const OperandInfo> operands,
                           std::span<const Shape> shapes, const semantics::Binding& binding,
-                          const void* result) {
+                          const void* operand, const void* result) {
     const ir::Kernel& kernel = prepared.lowered.kernel;
     std::vector<std::vector<std::int64_t>> strides;
     for (const Shape& shape : shapes) strides.push_back(row_major(shape));
     strides.push_back(row_major(binding.output));
     std::vector<ir::OperandView> views;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-        views.push_back({kAnywhere, operands[i].dtype, shapes[i], strides[i]});
+        views.push_back({operand, operands[i].dtype, shapes[i], strides[i]});
     }
     views.push_back(
         {result, kernel.buffers[kernel.output()].dtype, binding.output, strides.back()});
@@ -374,7 +374,8 @@ void compile_launch(const lang::Source& source, lang::NodeId compute,
     or_kernel_error(source, compute, [&] {
         return prepared->compiled->find(
             prepared->lowered.kernel,
-            row_major_facts(*prepared, operands, shapes, binding, kResult), options.numerics);
+            row_major_facts(*prepared, operands, shapes, binding, kAnywhere, kResult),
+            options.numerics);
     });
 }
 

@@ -86,10 +86,11 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
                                                                        const BoundLaunch& launch);
 
-/// What holds of a launch on operands in row-major order, whose result is where `result` says.
+/// What holds of a launch on operands in row-major order, which lie where `operand` says, and whose
+/// result is where `result` says.
 ir::Facts row_major_facts(const Prepared& prepared, std::span<const OperandInfo> operands,
                           std::span<const Shape> shapes, const semantics::Binding& binding,
-                          const void* result);
+                          const void* operand, const void* result);
 
 /// Runs it on a device "vulkan:N": run_on_vulkan. Throws KernelError with E0600 if the device does
 /// not run the kernel.
@@ -147,6 +148,9 @@ inline const void* const kAnywhere = reinterpret_cast<const void*>(std::uintptr_
 
 /// Results lie at multiples of Storage::kAlignment.
 inline const void* const kResult = reinterpret_cast<const void*>(std::uintptr_t{64});
+
+/// Where packets of devices begin.
+inline const void* const kPacket = reinterpret_cast<const void*>(std::uintptr_t{16});
 
 /// The strides of a shape in row-major order.
 std::vector<std::int64_t> row_major(const Shape& shape);

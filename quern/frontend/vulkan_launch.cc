@@ -59,6 +59,12 @@ vulkan::Range range_of(const interpret::View& view) {
             std::size_t(-low * size)};
 }
 
+/// What facts of a launch say of where an element is on a device, `offset` bytes behind a place
+/// that is aligned to all there is.
+const void* alignment_of(std::uintptr_t offset) {
+    return offset % std::uintptr_t(kPacket) == 0 ? kPacket : kAnywhere;
+}
+
 bool are_small(std::span<const vulkan::Range> operands, const vulkan::Range& output) {
     constexpr std::size_t kBytes = std::size_t{1} << 31;
     return output.bytes < kBytes &&
@@ -110,7 +116,11 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         for (const Entry& entry : entries_) {
             const bool fits = entry.device == device.id() && entry.numerics == numerics &&
                               entry.variant == variant;
-            if (fits && ir::holds(entry.facts, facts)) return entry.code;
+            // What is right wherever elements lie would do, but without packets.
+            const bool lies_so = std::ranges::equal(entry.facts.operands, facts.operands, {},
+                                                    &ir::OperandFacts::aligned_log2,
+                                                    &ir::OperandFacts::aligned_log2);
+            if (fits && lies_so && ir::holds(entry.facts, facts)) return entry.code;
         }
         return nullptr;
     };
@@ -149,26 +159,36 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     return code;
 }
 
+PlacedLaunch place_on_vulkan(const BoundLaunch& launch, const Device& device,
+                             const Tensor& result) {
+    const std::size_t number = *vulkan_number(device.id());
+    PlacedLaunch placed;
+    std::vector<ir::OperandView> views;
+    for (std::size_t i = 0; i < launch.views.size(); ++i) {
+        const interpret::View& v = launch.views[i];
+        vulkan::Range& range = placed.operands.emplace_back(range_of(v));
+        range.is_on_device = InFlight::is_on(launch.operands[i], number);
+        // Of one elsewhere the device has a copy, from its first byte on.
+        const auto offset = range.is_on_device ? std::uintptr_t(v.data) : range.offset;
+        views.push_back({alignment_of(offset), v.dtype, v.shape, v.strides});
+    }
+    placed.output = {static_cast<std::byte*>(InFlight::address(result, number)), result.bytes(), 0,
+                     InFlight::is_on(result, number)};
+    const auto offset = placed.output.is_on_device ? std::uintptr_t(placed.output.data) : 0;
+    views.push_back(
+        {alignment_of(offset), launch.dtype, launch.output.shape, launch.output.strides});
+    placed.facts = ir::facts_of(launch.prepared->lowered.kernel, launch.binding.dims, views);
+    return placed;
+}
+
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
                    bool keeps_result, vulkan::PointsAre points, bool may_be_small) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
-    std::vector<ir::OperandView> views;
-    for (const interpret::View& v : launch.views) {
-        views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
-    }
-    views.push_back({kAnywhere, launch.dtype, launch.output.shape, launch.output.strides});
-    const ir::Facts facts = ir::facts_of(kernel, launch.binding.dims, views);
-    const auto find = [&](const vulkan::Variant& variant) {
+    const std::size_t number = *vulkan_number(device.id());
+    const auto [operands, output, facts] = place_on_vulkan(launch, device, result);
+    const auto find = [&, &facts = facts](const vulkan::Variant& variant) {
         return launch.prepared->on_vulkan->find(device, kernel, facts, launch.numerics, variant);
     };
-    std::vector<vulkan::Range> operands;
-    const std::size_t number = *vulkan_number(device.id());
-    for (std::size_t i = 0; i < launch.views.size(); ++i) {
-        operands.push_back(range_of(launch.views[i]));
-        operands.back().is_on_device = InFlight::is_on(launch.operands[i], number);
-    }
-    const vulkan::Range output{static_cast<std::byte*>(InFlight::address(result, number)),
-                               result.bytes(), 0, InFlight::is_on(result, number)};
     vulkan::Variant variant{points, may_be_small && are_small(operands, output)};
     const auto add_windows = [&](std::size_t buffer, std::size_t bytes) {
         const std::uint32_t windows = driver().windows_for(number, bytes);

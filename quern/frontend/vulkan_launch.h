@@ -44,6 +44,14 @@ private:
     std::vector<Entry> entries_;
 };
 
+/// Where the elements of a launch on a device "vulkan:N" are, and what holds of them there.
+struct PlacedLaunch {
+    std::vector<vulkan::Range> operands;
+    vulkan::Range output;
+    ir::Facts facts;
+};
+PlacedLaunch place_on_vulkan(const BoundLaunch& launch, const Device& device, const Tensor& result);
+
 /// Begins a launch on a device "vulkan:N", whose result waits for it where somebody looks.
 /// `keeps_result` says that the kernel leaves elements of the result as they are. False if an
 /// assertion did not hold: then the result is unspecified. `may_be_small`: code may make use of it

@@ -8,6 +8,7 @@
 #include "quern/ir/doubles.h"
 #include "quern/schedule/functions.h"
 #include "quern/schedule/loops.h"
+#include "quern/schedule/packets.h"
 #include "quern/schedule/passes.h"
 #include "quern/schedule/plan.h"
 
@@ -46,6 +47,9 @@ constexpr int kInTurn = 4, kShortInTurn = 6, kShortCode = 40;
 constexpr std::uint16_t kStage = 16;
 constexpr double kRowCopies = 4;
 
+// Neighbours of each lane: 16 bytes of float16, and of float32 where there is more code to copy.
+constexpr int kShortPacket = 8, kLongPacket = 4;
+
 // Fewer iterations share too little.
 constexpr double kFewRows = 4;
 
@@ -80,6 +84,7 @@ public:
         for (const Stmt& s : k_.body) {
             if (s.kind == StmtKind::For && s.parallel) rows_in_point(grid_nest(k_, s));
         }
+        if (target_.has_packets) in_packets(k_.body);
         if (tiling_.numerics != Numerics::Reproducible) {
             for (const Stmt& s : k_.body) {
                 std::vector<const Stmt*> nest;
@@ -423,6 +428,27 @@ private:
         }
     }
 
+    /// Neighbours for each lane of the innermost loops that load or store them.
+    void in_packets(const std::vector<Stmt>& block) {
+        // What lanes do not all do, and what they ask each other for each copy.
+        const auto is_other = [](const Stmt& s) {
+            return s.kind == StmtKind::For || s.kind == StmtKind::If || s.kind == StmtKind::Check;
+        };
+        for (const Stmt& s : block) {
+            in_packets(s.body);
+            in_packets(s.otherwise);
+            if (!is_in_lanes(s) || std::ranges::any_of(s.body, is_other)) continue;
+            InTurn sum;
+            measure(s.body, sum);
+            if (sum.jumps || sum.has_float64) continue;
+            const int most = sum.instructions > kShortCode ? kLongPacket : kShortPacket;
+            const int packet = std::min(packets_of(k_, facts_, s), most);
+            if (packet < 2 || trips(s) < lanes_ * packet) continue;
+            tiling_.splits.push_back({s.symbol, Level::Packet, std::uint16_t(packet)});
+            if (!legal(k_, target_, tiling_).empty()) tiling_.splits.pop_back();
+        }
+    }
+
     /// If that is legal.
     void unrolled(ir::SymbolId loop, int copies) {
         if (copies < 2) return;
@@ -435,7 +461,7 @@ private:
         const bool has_loops = std::any_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
             return inner.kind == StmtKind::For;
         });
-        is_copied |= tiling_.has(s.symbol, Level::Unroll);
+        is_copied |= tiling_.has(s.symbol, Level::Unroll) || tiling_.has(s.symbol, Level::Packet);
         if (!s.reduces.empty() && !has_loops && !is_copied &&
             tiling_.factor(s.symbol, Level::Vector) > 1) {
             const bool is_short = cost(s.body, s.symbol) < kFunction;
@@ -505,6 +531,7 @@ std::string to_string(const ir::Kernel& kernel, const Tiling& tiling) {
             if (split.level == Level::Grid) how += "grid";
             if (split.level == Level::Vector) how += fmt::format("vector {}", split.factor);
             if (split.level == Level::Rows) how += fmt::format("rows {}", split.factor);
+            if (split.level == Level::Packet) how += fmt::format("packet {}", split.factor);
             if (split.level == Level::Unroll) how += fmt::format("unroll {}", split.factor);
             if (split.level == Level::Stage) how += fmt::format("stage {}", split.factor);
             if (split.level == Level::Matrix) {

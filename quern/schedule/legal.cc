@@ -20,6 +20,9 @@ using ir::StmtKind;
 // Each copy of a loop's body is code; that of vectors is more.
 constexpr int kMostCopies = 32, kMostWithoutLanes = 64;
 
+// As LIR has them.
+constexpr int kMostPacket = 8;
+
 /// Whether the points of every parallel nest are seen to use elements of their own.
 std::string why_not_apart(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
     for (const Stmt& s : block) {
@@ -95,7 +98,9 @@ private:
                     inside.in_rows |= split.level == Level::Rows;
                     if (split.level == Level::Rows) inside.rows = s.symbol;
                     if (split.level == Level::Vector) inside.lanes = s.symbol;
-                    if (split.level == Level::Unroll) inside.copies *= split.factor;
+                    const bool has_copies =
+                        split.level == Level::Unroll || split.level == Level::Packet;
+                    if (has_copies) inside.copies *= split.factor;
                 }
             }
             for (const auto* inner : {&s.body, &s.otherwise}) {
@@ -124,6 +129,8 @@ private:
                 return why_not_lanes(k_, s);
             case Level::Rows:
                 return why_not_rows(s, split, around);
+            case Level::Packet:
+                return why_not_packets(s, split, around);
             case Level::Unroll:
                 return why_not_unrolled(s, split, around);
             case Level::Stage:
@@ -219,7 +226,23 @@ private:
 
     static bool is_power(int number) { return std::has_single_bit(unsigned(number)); }
 
+    std::string why_not_packets(const Stmt& s, const Split& split, const Around& around) {
+        if (!target_.has_packets) return "the processor has no packets";
+        if (!is_power(split.factor) || split.factor > kMostPacket) {
+            return fmt::format("packets are a power of two, at most {}", kMostPacket);
+        }
+        if (!tiling_.has(s.symbol, Level::Vector)) return "packets of what are no lanes";
+        if (tiling_.has(s.symbol, Level::Unroll)) return "packets are its copies";
+        if (rows_ > 1) return "lanes of rows have no packets";
+        return why_not_copied(s, split, around);
+    }
+
     std::string why_not_unrolled(const Stmt& s, const Split& split, const Around& around) {
+        if (tiling_.has(s.symbol, Level::Packet)) return "packets are its copies";
+        return why_not_copied(s, split, around);
+    }
+
+    std::string why_not_copied(const Stmt& s, const Split& split, const Around& around) {
         if (split.factor < 2) return "fewer than two copies";
         const int most = target_.lanes > 1 ? kMostCopies : kMostWithoutLanes;
         if (around.copies * split.factor > most) return fmt::format("more than {} copies", most);

@@ -86,10 +86,14 @@ Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indice
         if (index_step) step += *index_step * constant;
     }
     step *= names_.count(lane_symbol_) != 0 ? names_[lane_symbol_].step : 1;
-    place.kind = is_same || (is_affine && step == 0) ? Place::Kind::Same
-                 : is_affine && step == 1            ? Place::Kind::Neighbours
-                 : is_affine && step == 2            ? Place::Kind::Seconds
-                                                     : Place::Kind::Spread;
+    const bool has_packets = packets_.factor > 1;
+    const bool are_near = is_affine && step == packets_.factor;
+    place.kind = is_same || (is_affine && step == 0)                       ? Place::Kind::Same
+                 : has_packets && are_near && are_packets(buffer, indices) ? Place::Kind::Packets
+                 : has_packets                                             ? Place::Kind::Spread
+                 : are_near                                                ? Place::Kind::Neighbours
+                 : is_affine && step == 2                                  ? Place::Kind::Seconds
+                                                                           : Place::Kind::Spread;
     place.offset = Bundle(b_.integer(0));
     for (std::size_t p = 0; p < indices.size(); ++p) {
         std::int64_t constant = 0;
@@ -108,6 +112,7 @@ Bundle Lowerer::load(ExprId id) {
     std::vector<ExprId> indices;
     for (int p = 0; p < e.count; ++p) indices.push_back(k_.index_of(e, p));
     const Place where = place(e.a, indices, e.span);
+    if (where.kind == Place::Kind::Packets) return load_packets(e.a, where.offset);
     Bundle result;
     result.axes = where.offset.axes | (has_mask_ ? mask_.axes : 0);
     for_each_copy(result.axes, [&](const Copy& copy) {
@@ -258,6 +263,7 @@ void Lowerer::store(const ir::Stmt& s) {
     const Bundle value = expr(s.value);
     stored_ = ir::kNone;
     const Place where = place(s.buffer, s.indices, s.span);
+    if (where.kind == Place::Kind::Packets) return store_packets(s.buffer, where.offset, value);
     const bool streams = is_streamed(s);
     const std::uint32_t axes = where.offset.axes | value.axes | (has_mask_ ? mask_.axes : 0);
     for_each_copy(axes, [&](const Copy& copy) {

@@ -224,7 +224,8 @@ Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
     axis.begin = single(s.value);
     axis.step = exists(s.step) ? single(s.step) : b_.integer(1);
     axis.step_number = b_.constant_of(axis.step).value_or(0);
-    axis.unroll = plan_.tiling.factor(s.symbol, Level::Unroll);
+    axis.has_packets = plan_.tiling.has(s.symbol, Level::Packet);
+    axis.unroll = plan_.tiling.factor(s.symbol, axis.has_packets ? Level::Packet : Level::Unroll);
     axis.lanes = plan_.tiling.factor(s.symbol, Level::Vector);
     axis.rows = plan_.tiling.factor(s.symbol, Level::Rows);
     if (axis.step_number == 1) {
@@ -301,6 +302,8 @@ void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
     const int rows = rows_;
     const bool was_row_level = is_row_level_;
     const ir::SymbolId lane_symbol = lane_symbol_;
+    const Packets packets = packets_;
+    const int packet = axis.has_packets ? pass.unroll : 1;
     if (axis.width() > 1) in_lanes_ = true;
     if (axis.rows > 1) rows_ = axis.rows;
     if (axis.width() > 1) is_row_level_ = axis.rows > 1;
@@ -309,13 +312,15 @@ void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
     if (axis.lanes > 1) lane_symbol_ = is_shared ? ir::kNone : symbol;
     Name name;
     name.kind = axis.lanes > 1 && !is_shared ? Name::Kind::Lane : Name::Kind::Value;
-    name.step = axis.step_number;
+    name.step = axis.step_number * packet;
+    if (axis.lanes > 1) packets_ = {axis.loop, packet, unrolls_.size()};
     if (pass.unroll > 1) {
         unrolls_.push_back(pass.unroll);
         name.bundle.axes = 1u << (unrolls_.size() - 1);
     }
     for (int u = 0; u < pass.unroll; ++u) {
-        const ValueId at = b_.add(pass.trip, b_.integer(std::int64_t(u) * axis.width()));
+        const std::int64_t further = packet > 1 ? u : std::int64_t(u) * axis.width();
+        const ValueId at = b_.add(pass.trip, b_.integer(further));
         ValueId value = b_.add(axis.begin, b_.mul(at, axis.step));
         if (is_shared) value = b_.add(value, b_.mul(numbers(axis), axis.step));
         name.bundle.copies.push_back(value);
@@ -332,6 +337,7 @@ void Lowerer::pass(const Pass& pass, const std::function<void()>& body) {
     rows_ = rows;
     is_row_level_ = was_row_level;
     lane_symbol_ = lane_symbol;
+    packets_ = packets;
     if (pass.unroll > 1) unrolls_.pop_back();
 }
 

@@ -75,6 +75,9 @@ private:
         int lanes = 1;
         int rows = 1;
 
+        /// Copies are neighbours, each lane's one after the other.
+        bool has_packets = false;
+
         /// Divides the number of iterations in every launch of which the facts hold.
         std::int64_t divisor = 1;
 
@@ -143,6 +146,9 @@ private:
     void store(const ir::Stmt& s);
     bool store_pair(const ir::Stmt& even, const ir::Stmt& odd);
     ValueId load_seconds(ir::BufferId buffer, ValueId offset, ValueId mask);
+    bool are_packets(ir::BufferId buffer, const std::vector<ExprId>& indices);
+    Bundle load_packets(ir::BufferId buffer, const Bundle& offset);
+    void store_packets(ir::BufferId buffer, const Bundle& offset, const Bundle& value);
     void branch(const ir::Stmt& s);
     void guarded(const ir::Stmt& s, const std::vector<ExprId>& conditions);
     void inside(const std::vector<ir::Stmt>& statements);
@@ -194,8 +200,10 @@ private:
 
     // Memory
     struct Place {
-        /// One element for all lanes, neighbours, every second element, or anything.
-        enum class Kind : std::uint8_t { Same, Neighbours, Seconds, Spread } kind = Kind::Same;
+        /// One element for all lanes, neighbours, packets of them, every second element, or
+        /// anything.
+        enum class Kind : std::uint8_t { Same, Neighbours, Packets, Seconds, Spread };
+        Kind kind = Kind::Same;
 
         /// Of lane 0, but of each lane if spread.
         Bundle offset;
@@ -306,6 +314,14 @@ private:
     /// The number of an iteration in those that are staged together.
     ValueId staged_number_ = lir::kNone;
     bool at_first_lane_ = false;
+
+    /// How many neighbours each lane does, the copies of an unrolled loop of that number.
+    struct Packets {
+        const ir::Stmt* loop = nullptr;
+        int factor = 1;
+        std::size_t axis = 0;
+    };
+    Packets packets_;
     ir::SymbolId lane_symbol_ = ir::kNone;
     bool has_mask_ = false;
     Bundle mask_;

@@ -75,6 +75,9 @@ struct Target {
     /// How many rows of lanes a vector may have; 1 where vectors are registers.
     int rows = 1;
 
+    /// A lane loads and stores several neighbours at once.
+    bool has_packets = false;
+
     /// a * b + c rounded once is an instruction.
     bool has_fma = true;
 

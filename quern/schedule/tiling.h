@@ -18,6 +18,7 @@ enum class Level : std::uint8_t {
     Vector,  // `factor` neighbours are the lanes of one vector
     Rows,    // `factor` neighbours are the rows of a vector, whose lanes are those of a Vector loop
              // inside; Vector loops that are in no row have the lanes of all rows
+    Packet,  // of a Vector loop: each lane does `factor` neighbours, which memory has side by side
     Unroll,  // `factor` copies of the body, one after the other
     Stage,   // what `factor` iterations read goes to arrays of the work-group first
     Matrix,  // of those, `factor` are a product of matrices by subgroups; of a loop with a Stage

@@ -64,8 +64,8 @@ public:
         const auto prepared = frontend::prepare(*source_, compute_, infos, {}, {});
         const auto shapes = frontend::bound_shapes(*source_, *prepared, infos);
         const auto binding = frontend::bind_or_raise(*source_, *prepared, shapes);
-        const ir::Facts facts =
-            frontend::row_major_facts(*prepared, infos, shapes, binding, frontend::kResult);
+        const ir::Facts facts = frontend::row_major_facts(*prepared, infos, shapes, binding,
+                                                          frontend::kAnywhere, frontend::kResult);
         return prepared->compiled->find(prepared->lowered.kernel, facts, Numerics::Strict);
     }
 

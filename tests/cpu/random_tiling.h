@@ -40,6 +40,11 @@ schedule::Tiling random_tiling(ir::Kernel& prepared, const schedule::Target& tar
     for (const ir::SymbolId loop : loops) {
         if (chance(80)) try_split(loop, Level::Grid, 1);
         if (chance(50)) try_split(loop, Level::Vector, target.lanes);
+        if (target.has_packets && chance(50) && copies * 8 <= kMostCopies) {
+            const int packet = 2 << engine() % 3;
+            try_split(loop, Level::Packet, packet);
+            copies *= packet;
+        }
         const int factor = 2 + int(engine() % 4);
         if (chance(50) && copies * factor <= kMostCopies) {
             try_split(loop, Level::Unroll, factor);

@@ -44,6 +44,9 @@ public:
         for (int i = 0; i < rank; ++i) {
             loops_.push_back({std::string(1, "ijk"[i]), extent(rank), std::string(1, "MNP"[i])});
         }
+        // What lanes have several neighbours of.
+        static constexpr std::int64_t kWide[] = {32, 64, 96, 128, 132, 136, 160, 256, 264};
+        if (rank < 3 && chance(0.2)) loops_.back().extent = kWide[pick(0, 8)];
         depth_ = {"q", extent(rank), "K"};
         for (int i = pick(1, 3); i > 0; --i) add_operand();
         bind_every_loop();

@@ -72,6 +72,20 @@ TEST(Spirv, TheSameKernelGivesTheSameWords) {
     }
 }
 
+/// Elements are cut out of words, which every device has.
+TEST(Spirv, PacketsAreOneLoadAndAskForNothing) {
+    constexpr std::uint32_t kLoad = 61, kStore = 62, kInt8 = 39, kStorage8 = 4448;
+    const std::string text = "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\n}";
+    const auto of = [&](std::int64_t size) { return Case(text, {Tensor({size}, DType::UInt8)}); };
+    EXPECT_LE(count(kLoad, of(1024)), count(kLoad, of(60))) << "eight as one";
+    EXPECT_LE(count(kStore, of(1024)), count(kStore, of(60)));
+    const schedule::Plan plan =
+        schedule::plan(of(1024).kernel(), of(1024).facts(), Numerics::Strict, kGroups);
+    const auto asked = capabilities(emit(lir::for_lanes(plan.stages[0].function), {},
+                                         {.has_8 = false, .has_16 = false}, BuffersAre::Bound));
+    EXPECT_EQ(asked.count(kInt8) + asked.count(kStorage8), 0u);
+}
+
 TEST(Spirv, AsksOnlyForWhatTheKernelUses) {
     constexpr std::uint32_t kFloat64 = 10, kInt16 = 22, kInt8 = 39;
     const auto of = [](DType dtype) {
@@ -117,7 +131,7 @@ TEST(Spirv, BoundBuffersAskForNothingOfAddressesAndAreWhatTheStageUses) {
     constexpr std::uint32_t kAliased = 20, kCoherent = 23, kNonWritable = 24, kBinding = 33;
     using All = std::multiset<std::uint32_t>;
     // A table, an operand, the result.
-    const auto each = modules(Case(example_text("01"), {uniform({100}, 1)}), 1, BuffersAre::Bound);
+    const auto each = modules(Case(example_text("01"), {uniform({60}, 1)}), 1, BuffersAre::Bound);
     const std::set<std::uint32_t> asked = capabilities(each[0]);
     EXPECT_EQ(asked.count(kAddresses) + asked.count(kMemoryModel), 0u);
     const All bindings = decorated(each[0], kBinding);
@@ -126,7 +140,7 @@ TEST(Spirv, BoundBuffersAskForNothingOfAddressesAndAreWhatTheStageUses) {
     EXPECT_EQ(decorated(each[0], kAliased).size(), 1u);
     EXPECT_EQ(decorated(each[0], kNonWritable).size() + 1, bindings.size());
     for (const auto& module :
-         modules(Case(example_text("01"), {uniform({100}, 1)}), 1, BuffersAre::Addressed)) {
+         modules(Case(example_text("01"), {uniform({60}, 1)}), 1, BuffersAre::Addressed)) {
         EXPECT_EQ(decorated(module, kBinding), All{});
     }
     // The second stage of this kernel reads what the first wrote, and nothing else.

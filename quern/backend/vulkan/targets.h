@@ -9,6 +9,7 @@ namespace quern::vulkan {
 // which share loads: drivers on processors load lane by lane. For groups drivers take long to
 // compile large bodies.
 inline const schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 128};
-inline const schedule::Target kGroups{.lanes = 16, .rows = 8, .has_fma = false, .registers = 8};
+inline const schedule::Target kGroups{
+    .lanes = 16, .rows = 8, .has_packets = true, .has_fma = false, .registers = 8};
 
 }  // namespace quern::vulkan
