@@ -402,6 +402,13 @@ private:
         return sum.instructions <= kShortCode ? kShortInTurn : kInTurn;
     }
 
+    /// Whether copies are long code: drivers take minutes for what some kernels would become.
+    bool is_long(const std::vector<Stmt>& block) const {
+        InTurn sum;
+        measure(block, sum);
+        return sum.instructions > kShortCode;
+    }
+
     bool holds_function(const std::vector<Stmt>& block) const {
         return std::any_of(block.begin(), block.end(), [&](const Stmt& s) {
             const bool calls = exists(s.value) &&
@@ -416,7 +423,7 @@ private:
     /// what is cheaper than the loads.
     bool shares_loads(const Stmt& s) const {
         if (lanes_ > 1) return tiling_.factor(s.symbol, Level::Vector) > 1;
-        if (holds_function(s.body)) return false;
+        if (holds_function(s.body) || is_long(s.body)) return false;
         const auto is_loop = [](const Stmt& inner) { return inner.kind == StmtKind::For; };
         const std::vector<Stmt>* block = &s.body;
         for (bool is_inside = false;; is_inside = true) {
