@@ -204,6 +204,23 @@ TEST_P(Vulkan, HasFloat64WhereItsProcessorHasNone) {
     }
 }
 
+/// Some drivers end the process.
+TEST_P(Vulkan, RefusesCodeThatIsTooLong) {
+    std::string sum = "sin(x[i])";
+    for (const char* name : {"cos", "erf", "tan", "exp"})
+        sum += std::string(" + ") + name + "(x[i])";
+    const Kernel kernel = Kernel(custom("for i in 0..n: out[i] = " + sum)).on(device());
+    const Tensor x = uniform({3}, 1, -2, 2, DType::Float64);
+    const std::string message = message_of(kernel, std::vector{x});
+    if (!vulkan().is_swiftshader) {
+        EXPECT_EQ(message, "no error") << "it has float64";
+        return;
+    }
+    EXPECT_NE(message.find("E0600"), std::string::npos) << message;
+    EXPECT_NE(message.find("instructions: drivers are given up to 100000"), std::string::npos)
+        << message;
+}
+
 TEST_P(Vulkan, SharesOutScratchAmongMorePointsThanItIsFor) {
     // 32 KiB a point: more than 64 MiB together.
     const char* text =

@@ -52,6 +52,16 @@ std::string invalid(const std::vector<std::uint32_t>& module, bool has_matrices)
     return {};
 }
 
+/// SwiftShader takes half a minute for as many, and ends the process with some that are more:
+/// three functions of float64, where that is arithmetic on bits.
+constexpr std::size_t kMostInstructions = 100000;
+
+std::size_t instructions_of(const lir::Function& function) {
+    std::size_t sum = 0;
+    for (const auto& block : function.blocks) sum += block.size();
+    return sum;
+}
+
 class LoadedPipelines : public Pipelines {
 public:
     explicit LoadedPipelines(GpuDevice& device) : device_(device) {}
@@ -174,6 +184,13 @@ public:
                     result.refusal = "a kernel of " + std::to_string(bindings) + " bindings" + why +
                                      ": it has " + std::to_string(abilities.most_bindings()) +
                                      " (maxPerStageDescriptorStorageBuffers)";
+                    return result;
+                }
+                const std::size_t size = instructions_of(function);
+                if (size > kMostInstructions) {
+                    result.refusal = "code of " + std::to_string(size) +
+                                     " instructions: drivers are given up to " +
+                                     std::to_string(kMostInstructions);
                     return result;
                 }
                 const auto words =
