@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "quern/lir/banks.h"
 #include "quern/lir/hazards.h"
 #include "quern/lir/scalars.h"
 #include "quern/support/check.h"
@@ -82,6 +84,7 @@ class Executor {
 public:
     Executor(const Function& function, const Launch& launch)
         : f_(function), launch_(launch), scratch_(launch.local_bytes), lanes_(function.lanes) {
+        if (launch.counts_banks) banks_.emplace(lanes_.size(), f_.insts.size());
         values_ = f_.insts.size();
         for (const Inst& i : f_.insts) {
             beyond_.push_back(values_);
@@ -114,6 +117,7 @@ public:
 
     Execution run() {
         for (std::int64_t p = 0; p < launch_.points && result_.mistake.empty(); ++p) point(p);
+        if (banks_) result_.bank_steps = banks_->most();
         return std::move(result_);
     }
 
@@ -137,6 +141,7 @@ private:
             for (lane_ = 0; lane_ < lanes_.size() && result_.mistake.empty(); ++lane_) {
                 go_on(lanes_[lane_]);
             }
+            if (banks_) banks_->meet();
             if (result_.mistake.empty() && !meet()) return;
         }
     }
@@ -460,6 +465,10 @@ private:
         }
         if (is_made) at += array.begin;
         touch(region, at, bytes, is_writing, id);
+        const bool is_of_lane = class_of(i.op) == OpClass::Memory;
+        if (banks_ && is_of_lane && buffer.elements > 0) {
+            banks_->note(lane_, id, std::uint64_t(at) / Banks::kWordBytes);
+        }
         std::byte* const place = region.memory.data + at;
         if (is_writing) {
             std::memcpy(place, &bits, std::size_t(bytes));
@@ -534,6 +543,8 @@ private:
     std::int64_t point_ = 0;
     std::uint32_t barriers_ = 0;
     std::size_t lane_ = 0;
+
+    std::optional<Banks> banks_;
 
     /// How many numbers a lane has, and where those of each packet behind its first one are.
     std::size_t values_ = 0;

@@ -27,6 +27,9 @@ struct Launch {
     /// For the arrays of a point that Alloc makes.
     std::size_t local_bytes = 0;
     std::int64_t points = 1;
+
+    /// Whether steps of banks are counted.
+    bool counts_banks = false;
 };
 
 struct Execution {
@@ -35,6 +38,10 @@ struct Execution {
 
     /// What no device may do, or empty: "%7 (store): lane 3 writes what lane 2 wrote".
     std::string mistake;
+
+    /// The most steps that 32 lanes take for what they ask of the arrays of their group at once:
+    /// see Banks. 0 if they are not counted, or nothing is asked for.
+    std::uint32_t bank_steps = 0;
 };
 
 /// Runs a function of LIR without vectors (lir/lanes.h) point by point, and lane by lane between

@@ -50,12 +50,11 @@ void Lowerer::multiply(const Matrices& m) {
     const auto load = [&](Part part, ExprId id, ValueId first, std::int64_t next, std::int64_t k) {
         const Staged& tile = staged_.at(id);
         const ValueId own = b_.add(first, b_.integer(next));
-        const std::int64_t row = tile.is_along_loop ? tile.depth : tile.extent;
         const ValueId offset = tile.is_along_loop
-                                   ? b_.add(b_.mul(own, b_.integer(tile.depth)), b_.integer(k))
-                                   : b_.add(own, b_.integer(k * tile.extent));
+                                   ? b_.add(b_.mul(own, b_.integer(tile.pitch)), b_.integer(k))
+                                   : b_.add(own, b_.integer(k * tile.pitch));
         const bool is_turned = tile.is_along_loop == (part == Part::Right);
-        return b_.matrix_load(part, tile.array, offset, std::uint64_t(row), is_turned);
+        return b_.matrix_load(part, tile.array, offset, std::uint64_t(tile.pitch), is_turned);
     };
     const std::int64_t depth = staged_.at(m.left).depth;
     for (std::int64_t k = 0; k < depth; k += atom.depth) {

@@ -108,6 +108,11 @@ std::optional<Lowerer::Staged> Lowerer::staged(ExprId load, const Stmt& s) {
     tile.depth = plan_.tiling.factor(s.symbol, Level::Stage);
     tile.extent = std::int64_t(across.unroll) * across.axis.width();
     tile.is_along_loop = !ir::depends_on(k_, k_.index_of(e, e.count - 1), tile.across);
+    tile.row = tile.is_along_loop ? tile.depth : tile.extent;
+    // Lanes that read one element of each row would ask the same banks for all of them.
+    const bool reads_rows = tile.is_along_loop && across.axis.rows == 1;
+    const bool has_matrices = plan_.tiling.has(s.symbol, Level::Matrix);
+    tile.pitch = tile.row + (reads_rows && !has_matrices);
     return tile;
 }
 
@@ -138,10 +143,10 @@ ValueId Lowerer::read_apart(ExprId load, const std::map<SymbolId, ValueId>& at, 
 void Lowerer::fill(ExprId load, const Staged& tile, const Pass& along) {
     const Pass& across = sharing_.at(tile.across);
     const std::int64_t lanes = active_lanes();
-    const ValueId first =
-        b_.begin_for(b_.integer(0), b_.integer(tile.depth * tile.extent), std::uint64_t(lanes));
+    const ValueId first = b_.begin_for(b_.integer(0), b_.integer(tile.depth * tile.extent),
+                                       std::uint64_t(lanes), true);
     const ValueId element = b_.add(b_.splat(first, active_lanes()), b_.iota(active_lanes()));
-    const std::int64_t row = tile.is_along_loop ? tile.depth : tile.extent;
+    const std::int64_t row = tile.row;
     const bool is_power = std::has_single_bit(std::uint64_t(row));
     const ValueId column = is_power ? b_.binary(Op::And, element, b_.integer(row - 1))
                                     : b_.binary(Op::Rem, element, b_.integer(row));
@@ -159,7 +164,12 @@ void Lowerer::fill(ExprId load, const Staged& tile, const Pass& along) {
         const ValueId is_left = b_.compare(Op::Less, own, pass->left);
         mask = exists(mask) ? b_.binary(Op::And, mask, is_left) : is_left;
     }
-    b_.store(tile.array, first, read_apart(load, at, mask));
+    const ValueId value = read_apart(load, at, mask);
+    if (tile.pitch == row) {
+        b_.store(tile.array, first, value);
+    } else {
+        b_.scatter(tile.array, b_.add(b_.mul(number, b_.integer(tile.pitch)), column), value);
+    }
     b_.end_for();
 }
 
@@ -171,8 +181,8 @@ Bundle Lowerer::load_staged(const Staged& tile) {
     for (int u = 0; u < across.unroll; ++u) {
         const ValueId mine = b_.add(own, b_.integer(std::int64_t(u) * across.axis.width()));
         const ValueId offset = tile.is_along_loop
-                                   ? b_.add(b_.mul(mine, b_.integer(tile.depth)), staged_number_)
-                                   : b_.add(mine, b_.mul(staged_number_, b_.integer(tile.extent)));
+                                   ? b_.add(b_.mul(mine, b_.integer(tile.pitch)), staged_number_)
+                                   : b_.add(mine, b_.mul(staged_number_, b_.integer(tile.pitch)));
         result.copies.push_back(b_.gather(tile.array, offset));
     }
     return result;
@@ -195,7 +205,7 @@ void Lowerer::staged_loop(const Stmt& s, const Axis& axis) {
                                       lir::Space::Lane, true);
         }
         tile->array = array->second;
-        b_.alloc(tile->array, b_.integer(tile->depth * tile->extent));
+        b_.alloc(tile->array, b_.integer(tile->elements()));
         staged_.emplace(load, *tile);
     }
     const ValueId count = trips(s, axis);

@@ -124,6 +124,10 @@ private:
 
         /// Neighbours in memory are iterations of the staged loop, not of `across`.
         bool is_along_loop = false;
+
+        /// A row is as many neighbours, and `pitch` elements from the next one.
+        std::int64_t row = 0, pitch = 0;
+        std::int64_t elements() const { return depth * extent / row * pitch; }
     };
 
     // Stages

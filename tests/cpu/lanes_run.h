@@ -22,6 +22,9 @@ struct LanesRun {
 
     /// What no device may do, or empty.
     std::string mistake;
+
+    /// Of all functions, if it was asked for: see lir::Execution.
+    std::uint32_t bank_steps = 0;
 };
 
 /// The bytes that a view reaches.
@@ -45,7 +48,8 @@ inline std::vector<lir::Function> functions_of(const schedule::Plan& plan,
 
 /// Runs these functions in place of a plan's own.
 inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
-                             const std::vector<lir::Function>& functions) {
+                             const std::vector<lir::Function>& functions,
+                             bool counts_banks = false) {
     const KernelImage image = image_of(plan, {});
     const ReadyLaunch ready = c.ready(image);
     LanesRun run;
@@ -71,8 +75,10 @@ inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
         const lir::Execution done = lir::execute(functions[s], {.words = ready.stages[s].words,
                                                                 .memory = memory,
                                                                 .local_bytes = ready.local,
-                                                                .points = ready.stages[s].points});
+                                                                .points = ready.stages[s].points,
+                                                                .counts_banks = counts_banks});
         run.mistake = done.mistake;
+        run.bank_steps = std::max(run.bank_steps, done.bank_steps);
         if (done.has_failed || !done.mistake.empty()) return run;
     }
     run.result = result;

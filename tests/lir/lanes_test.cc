@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "quern/lir/banks.h"
 #include "quern/lir/builder.h"
 #include "tests/conformance/operands.h"
 #include "tests/cpu/lanes_run.h"
@@ -61,6 +62,46 @@ public:
 
 bool says(const Execution& execution, const std::string& what) {
     return execution.mistake.find(what) != std::string::npos;
+}
+
+TEST(Banks, AreAskedForEachWordInAStepOfItsOwn) {
+    const auto steps = [](std::uint64_t stride, std::size_t lanes) {
+        Banks banks(lanes, 2);
+        for (std::size_t lane = 0; lane < lanes; ++lane)
+            banks.note(lane, ValueId{1}, lane * stride);
+        banks.meet();
+        return banks.most();
+    };
+    EXPECT_EQ(steps(1, 32), 1u);
+    EXPECT_EQ(steps(0, 32), 1u) << "one word for all";
+    EXPECT_EQ(steps(2, 32), 2u);
+    EXPECT_EQ(steps(17, 32), 1u);
+    EXPECT_EQ(steps(32, 32), 32u);
+    EXPECT_EQ(steps(16, 16), 8u);
+    EXPECT_EQ(steps(1, 128), 1u) << "of 32 lanes each";
+    Banks banks(2, 2);
+    banks.note(0, ValueId{1}, 0);
+    banks.note(0, ValueId{1}, 32);
+    banks.note(1, ValueId{0}, 64);
+    banks.meet();
+    EXPECT_EQ(banks.most(), 1u) << "one after the other";
+}
+
+TEST(Executor, CountsStepsOfBanksWhereItIsAsked) {
+    for (const std::int64_t stride : {1, 32}) {
+        Builder b("f");
+        const BufferId array = b.buffer("t", DType::Float32, Space::Group, true);
+        const ValueId lane = b.copy({.op = Op::Lane, .type = {DType::Int64, 1}});
+        b.store(array, b.mul(lane, b.integer(stride)), b.constant(DType::Float32, 0));
+        Function function = b.take();
+        function.lanes = kLanes;
+        function.buffers[array].elements = 128;
+        const std::vector<Memory> memory(1);
+        EXPECT_EQ(
+            execute(function, {.words = {}, .memory = memory, .counts_banks = true}).bank_steps,
+            stride == 1 ? 1u : kLanes);
+        EXPECT_EQ(execute(function, {.words = {}, .memory = memory}).bank_steps, 0u);
+    }
 }
 
 TEST(Executor, LanesSeeWhatOthersWroteBehindABarrier) {

@@ -175,6 +175,24 @@ TEST(Staged, KeepWhatStandsAroundAProduct) {
     expect_right(Case(kByRows, {integers({37, 40}, 1), integers({35, 40}, 2)}));
 }
 
+/// Steps that 32 lanes of a GPU take for what they ask of the group's memory at once.
+TEST(Staged, AsksEachBankOfTheGroupsMemoryForFewWords) {
+    const auto steps = [](const Case& c) {
+        const Plan made = plan(c.kernel(), c.facts(), Numerics::Strict, vulkan::kGroups);
+        const auto run = cpu_test::run_on_lanes(c, made, cpu_test::functions_of(made), true);
+        EXPECT_EQ(run.mistake, "");
+        EXPECT_TRUE(run.result && cpu_test::same_numbers(*run.result, *c.interpreted()));
+        return run.bank_steps;
+    };
+    EXPECT_EQ(steps(product(64, 64, 64)), 1u);
+    const char* const turned =
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 0..depth: s += a[k, i] * b[k, j]\n  out[i, j] = s\n}";
+    EXPECT_EQ(steps(Case(turned, {integers({64, 64}, 1), integers({64, 64}, 2)})), 1u);
+    EXPECT_EQ(steps(Case(kByRows, {integers({64, 64}, 1), integers({64, 64}, 2)})), 2u)
+        << "16 lanes read one element of each row: 8 if rows were as long as what they hold";
+}
+
 /// Lanes read for others, also for those that a condition leaves out.
 TEST(Staged, LeaveOutWhatOnlyAConditionKeepsInBounds) {
     const Case c(
