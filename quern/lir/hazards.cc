@@ -22,10 +22,6 @@ std::optional<DType> exchanged_as(const Function& function, const Inst& inst) {
     return dtype == DType::Bool ? DType::UInt32 : dtype;
 }
 
-bool is_exchanged(DType dtype, std::uint32_t subgroup) {
-    return subgroup > 1 && size_of(dtype) == 4;
-}
-
 Hazards::Hazards(const Function& function, std::uint32_t subgroup)
     : f_(function),
       lanes_(lanes_of(function)),
@@ -40,8 +36,7 @@ std::optional<DType> Hazards::shown_as(const Inst& inst) const {
     const std::optional<DType> dtype = exchanged_as(f_, inst);
     const bool is_of_row = inst.op == Op::Fold && inst.bits != 0;
     const std::uint64_t together = is_of_row ? inst.bits : lanes_;
-    const bool is_told = dtype && together <= subgroup_ && is_exchanged(*dtype, subgroup_);
-    return is_told ? std::nullopt : dtype;
+    return together <= subgroup_ ? std::nullopt : dtype;
 }
 
 void Hazards::State::add(const State& other) {

@@ -14,9 +14,6 @@ namespace quern::lir {
 /// The dtype in which lanes tell each other the operand of an instruction, if it needs that.
 std::optional<DType> exchanged_as(const Function& function, const Inst& inst);
 
-/// Whether the lanes of a subgroup tell each other values of a dtype without memory.
-bool is_exchanged(DType dtype, std::uint32_t subgroup);
-
 /// Whether an instruction writes elements of a buffer.
 bool is_store(Op op);
 

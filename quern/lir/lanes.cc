@@ -68,6 +68,10 @@ private:
         if (from == to) return a;
         return append({.op = Op::Cast, .type = {to, 1}, .a = a});
     }
+    ValueId same_bits(ValueId a, DType from, DType to) {
+        if (!is_floating(from) && !is_floating(to)) return cast(a, from, to);
+        return append({.op = Op::Bitcast, .type = {to, 1}, .a = a});
+    }
     void barrier() { append({.op = Op::Barrier, .type = {DType::Bool, 1}}); }
 
     // The function's own
@@ -145,8 +149,25 @@ private:
 
     // What lanes tell each other
 
+    /// What another lane has, in words of 32 bits.
     ValueId from_lane(DType dtype, ValueId mine, ValueId lane) {
-        return append({.op = Op::FromLane, .type = {dtype, 1}, .a = mine, .b = lane});
+        const auto ask = [&](DType d, ValueId word) {
+            return append({.op = Op::FromLane, .type = {d, 1}, .a = word, .b = lane});
+        };
+        if (size_of(dtype) == 4) return ask(dtype, mine);
+        constexpr DType kWord = DType::UInt32, kWide = DType::UInt64;
+        const DType bits = size_of(dtype) == 8   ? kWide
+                           : size_of(dtype) == 2 ? DType::UInt16
+                                                 : DType::UInt8;
+        const ValueId own = same_bits(mine, dtype, bits);
+        ValueId got = cast(ask(kWord, cast(own, bits, kWord)), kWord, bits);
+        if (bits == kWide) {
+            const ValueId half = constant(kWide, 32);
+            const ValueId high = cast(binary(Op::ShiftRight, kWide, own, half), kWide, kWord);
+            const ValueId upper = cast(ask(kWord, high), kWord, kWide);
+            got = binary(Op::Or, kWide, got, binary(Op::ShiftLeft, kWide, upper, half));
+        }
+        return same_bits(got, bits, dtype);
     }
 
     /// An array with two values of a lane.
@@ -218,8 +239,7 @@ private:
     /// those of one exchange what comes of these with the lane that is half, a quarter, ... of the
     /// subgroup away.
     ValueId fold(Op op, DType dtype, ValueId mine, std::uint32_t row) {
-        const std::uint32_t together =
-            is_exchanged(dtype, subgroup_) ? std::min(subgroup_, row) : 1;
+        const std::uint32_t together = std::min(subgroup_, row);
         std::vector<ValueId> all = {mine};
         if (together < row) {
             show(dtype, mine);

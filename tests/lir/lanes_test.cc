@@ -392,6 +392,35 @@ const char* const kShiftedTile =
     "  for k in 0..5:\n    for j in 0..64: t[j + k] = x[b, j + k] * 2.0\n    barrier()\n"
     "  for i in 0..80: out[b, i] = t[i]\n}";
 
+/// Words of 32 bits are what subgroups exchange, of whatever is reduced.
+TEST(Lanes, OfASubgroupFoldValuesOfEveryDtypeWithoutMemory) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\nfor i in 0..r:\n  var m = x[i, 0]\n"
+        "  for j in 0..c: m = max(m, x[i, j])\n  out[i] = m\n}";
+    for (const DType dtype : {DType::Int8, DType::UInt8, DType::Int16, DType::UInt16, DType::Int32,
+                              DType::UInt32, DType::Int64, DType::UInt64, DType::Float16,
+                              DType::BFloat16, DType::Float32, DType::Float64}) {
+        SCOPED_TRACE(to_string(dtype));
+        Tensor x = random_tensor({3, 40}, dtype, 5);
+        if (is_floating(dtype)) x = uniform({3, 40}, 5, -9, 9, dtype);
+        const Case c(text, {x});
+        for (const std::uint32_t subgroup : {8u, 16u}) {
+            const schedule::Plan plan =
+                schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+            const std::vector<Function> functions = cpu_test::functions_of(plan, subgroup);
+            bool has_array = false;
+            for (const Function& function : functions) {
+                for (const Buffer& buffer : function.buffers) has_array |= buffer.elements > 0;
+            }
+            EXPECT_EQ(has_array, subgroup < 16);
+            const LanesRun run = cpu_test::run_on_lanes(c, plan, functions);
+            EXPECT_EQ(run.mistake, "");
+            ASSERT_TRUE(run.result);
+            EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted()));
+        }
+    }
+}
+
 // Each row adds up for an element that it reads and writes.
 const char* const kSumsIntoTile =
     "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[24]: float32\n"

@@ -308,7 +308,14 @@ TEST_P(Vulkan, PartsOfAReductionRunBesideTheCpu) {
 /// On ragged and on whole vectors.
 TEST_P(Vulkan, GivesTheInterpretersBitsWhereAPointIsAGroup) {
     using cpu_test::Case;
+    const std::string largest = custom(
+        "for i in 0..r:\n  var m = x[i, 0]\n  for j in 0..c: m = max(m, x[i, j])\n  out[i] = m");
     const std::vector<Case> cases = {
+        Case(largest, {uniform({5, 61}, 1, -4, 4, DType::Float16)}),
+        Case(largest, {uniform({5, 61}, 1, -4, 4, DType::Float64)}),
+        Case(largest, {random_tensor({5, 61}, DType::Int64, 1)}),
+        Case(largest, {random_tensor({5, 61}, DType::UInt8, 1)}),
+        Case(example_text("07"), {random_tensor({5, 61}, DType::Int32, 1)}),
         Case(example_text("01"), {uniform({100}, 1)}),
         Case(example_text("03"), {uniform({7, 33}, 1), uniform({33}, 2)}),
         Case(example_text("04"), {uniform({5000}, 1)}),
