@@ -35,6 +35,9 @@ struct Touch {
 struct Cell {
     Touch write;
     Touch read;
+
+    /// It was written since the array that it is of began.
+    bool is_set = false;
 };
 
 /// Bytes that lanes touch, and who did.
@@ -426,6 +429,9 @@ private:
                 return mistake(id, "there is no room for the array");
             }
             lane.arrays[i.buffer] = {std::int64_t(lane.used), at};
+            // The first lane comes first, and all have met if the memory was another array's.
+            const auto first = arrays_.cells.begin() + std::ptrdiff_t(lane.used);
+            if (lane_ == 0) std::for_each(first, first + at, [](Cell& c) { c.is_set = false; });
             const std::size_t whole = (std::size_t(at) + kAlignment - 1) / kAlignment * kAlignment;
             lane.used += std::min(whole, room);
             return;
@@ -491,6 +497,10 @@ private:
         };
         for (std::int64_t n = 0; n < bytes; ++n) {
             Cell& cell = region.cells[std::size_t(at - region.memory.begin + n)];
+            if (region.is_of_point && !is_writing && (!cell.is_set || cell.write.point != point)) {
+                return mistake(
+                    id, fmt::format("lane {} of point {} reads what nobody wrote", lane_, point_));
+            }
             const bool is_written = meets(cell.write), is_read = is_writing && meets(cell.read);
             if (is_written || is_read) {
                 const Touch& other = is_written ? cell.write : cell.read;
@@ -500,6 +510,7 @@ private:
             }
             if (is_writing) {
                 cell.write = {point, barriers_, lane};
+                cell.is_set = true;
             } else {
                 note(cell.read, {point, barriers_, lane}, region.is_of_point);
             }

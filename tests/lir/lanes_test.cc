@@ -192,6 +192,26 @@ TEST(Executor, ReportsABarrierThatLanesDoNotReachTogether) {
     EXPECT_EQ(all.run().mistake, "");
 }
 
+/// In memory that another array had too.
+TEST(Executor, ReportsReadsOfWhatNobodyWrote) {
+    for (const bool is_written : {true, false}) {
+        Code code;
+        const BufferId array = code.b.buffer("a", DType::Float32, Space::Group, true);
+        const ValueId turn = code.b.begin_for(code.b.integer(0), code.b.integer(2), 1);
+        code.barrier();
+        code.b.alloc(array, code.b.integer(4));
+        const ValueId is_due =
+            is_written ? code.b.boolean(true) : code.b.compare(Op::Equal, turn, code.b.integer(0));
+        code.b.store(array, code.lane, code.one, is_due);
+        code.barrier();
+        code.b.load(array, code.b.integer(2), 1);
+        code.b.end_for();
+        const Execution run = code.run();
+        EXPECT_EQ(run.mistake.empty(), is_written) << run.mistake;
+        EXPECT_EQ(says(run, "reads what nobody wrote"), !is_written);
+    }
+}
+
 TEST(Executor, ReportsWhatIsOutOfBounds) {
     for (const std::int64_t place : {-1, 10}) {
         Code code;
@@ -216,6 +236,12 @@ TEST(Executor, ReportsWhatIsOutOfBounds) {
         const BufferId second = two.b.buffer("b", DType::Float32, Space::Group, true);
         two.b.alloc(first, two.b.integer(4));
         two.b.alloc(second, two.b.integer(4));
+        for (const BufferId array : {first, second}) {
+            const ValueId at = two.b.begin_for(two.b.integer(0), two.b.integer(4), 1);
+            two.b.store(array, at, two.one, two.is_first());
+            two.b.end_for();
+        }
+        two.barrier();
         two.b.load(place < 0 ? second : first, two.b.integer(place), 1);
         EXPECT_EQ(two.run().mistake.empty(), place == 3) << place;
     }
