@@ -149,8 +149,16 @@ private:
         }
     }
 
-    /// Whether all lanes wait at one barrier or exchange; then they go on. None may wait alone.
+    /// Whether all lanes wait at one barrier or exchange; then they go on. None may wait alone, or
+    /// for one that has failed.
     bool meet() {
+        const auto is = [&](Lane::State state) {
+            return std::ranges::any_of(lanes_, [&](const Lane& l) { return l.state == state; });
+        };
+        if (is(Lane::State::Failed) && !is(Lane::State::Waits)) {
+            result_.has_failed = true;
+            return false;
+        }
         const Lane& first = lanes_[0];
         for (std::size_t n = 1; n < lanes_.size(); ++n) {
             const Lane& lane = lanes_[n];
@@ -166,7 +174,6 @@ private:
                                 f_[stop].op == Op::Assert ? "fails" : "waits", is_first ? n : 0));
             return false;
         }
-        result_.has_failed |= first.state == Lane::State::Failed;
         if (first.state != Lane::State::Waits) return false;
         const Op op = f_[first.stop].op;
         if (op == Op::Barrier) {

@@ -18,9 +18,13 @@ constexpr DType kIndex = DType::Int32;
 
 class Pass {
 public:
+    /// Who sees that an assertion does not hold: the lane, or all of them.
+    enum class Fails : std::uint8_t { Alone, Together };
+
     Pass(const Function& from, std::span<const std::uint32_t> elements, std::uint32_t lanes,
-         std::uint32_t subgroup)
+         std::uint32_t subgroup, Fails fails)
         : from_(from),
+          fails_(fails),
           lanes_(lanes),
           subgroup_(std::min(subgroup, lanes)),
           hazards_(from, subgroup_),
@@ -311,7 +315,7 @@ private:
 
     void assertion(const Inst& i) {
         const bool has_mask = exists(i.c);
-        if (!exchanged_as(from_, i)) {
+        if (fails_ == Fails::Alone || !exchanged_as(from_, i)) {
             append(of_lane(i));
             return;
         }
@@ -357,6 +361,7 @@ private:
     }
 
     const Function& from_;
+    Fails fails_;
     std::uint32_t lanes_;
     std::uint32_t subgroup_;
     Hazards hazards_;
@@ -367,6 +372,19 @@ private:
     std::vector<ValueId> values_;
     std::vector<std::pair<DType, BufferId>> arrays_;
 };
+
+bool asserts_in_lanes(const Function& function) {
+    return std::ranges::any_of(function.insts, [&](const Inst& i) {
+        return i.op == Op::Assert && exchanged_as(function, i).has_value();
+    });
+}
+
+/// Whether a lane would wait in vain for one that has ended.
+bool waits(const Function& function) {
+    return std::ranges::any_of(function.insts, [](const Inst& i) {
+        return i.op == Op::Barrier || i.op == Op::FromLane || class_of(i.op) == OpClass::Matrix;
+    });
+}
 
 /// Of the arrays by which lanes show each other values.
 std::uint32_t bytes_shown(const Function& function, std::uint32_t lanes, std::uint32_t subgroup) {
@@ -396,7 +414,12 @@ Function for_lanes(const Function& function, std::uint32_t subgroup, std::uint32
     if (lanes == 1) return function;
     const GroupArrays arrays =
         group_arrays(function, bytes - bytes_shown(function, lanes, std::min(subgroup, lanes)));
-    return Pass(arrays.function, arrays.elements, lanes, subgroup).run();
+    const auto made = [&](Pass::Fails fails) {
+        return Pass(arrays.function, arrays.elements, lanes, subgroup, fails).run();
+    };
+    Function alone = made(Pass::Fails::Alone);
+    const bool may_fail_alone = !asserts_in_lanes(function) || !waits(alone);
+    return may_fail_alone ? std::move(alone) : made(Pass::Fails::Together);
 }
 
 bool has_room_for_matrices(const Function& function) {

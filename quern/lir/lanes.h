@@ -15,8 +15,9 @@ std::uint32_t lanes_of(const Function& function);
 /// far as `bytes` of it go (group_arrays), and have no Alloc. Folds, shuffles and the like go
 /// through an array of the group, and barriers stand where a lane may see what another wrote
 /// (Hazards). As far as subgroups go they take no array, on a device that runs `subgroup` lanes
-/// together, a power of two. Control flow is the same for all lanes, and an assertion ends all or
-/// none. A function without vectors is as it was.
+/// together, a power of two. Control flow is the same for all lanes. An assertion ends
+/// all of them or none, but where no lane waits for another. A function without vectors is as it
+/// was.
 Function for_lanes(const Function& function, std::uint32_t subgroup = 1,
                    std::uint32_t bytes = kGroupBytes);
 

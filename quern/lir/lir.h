@@ -116,7 +116,8 @@ struct Type {
 ///   If       a ? body : otherwise
 ///   Barrier  all lanes of the group arrive, and see what each other wrote.
 ///   Assert   a must be true in each lane (where c, if given, is true); else the function ends and
-///            says that it failed.
+///            says that it failed. A function of lanes ends for those of which it is not true, and
+///            none may wait for them.
 struct Inst {
     Op op = Op::Constant;
     Op fold = Op::Add;

@@ -265,7 +265,7 @@ TEST(Executor, ArraysOfEarlierIterationsLieInTheSameMemory) {
     }
 }
 
-TEST(Executor, AnAssertionEndsTheFunctionForAllLanes) {
+TEST(Executor, AnAssertionEndsTheFunctionForALaneThatNoneWaitsFor) {
     Code all;
     all.b.assert_that(all.b.boolean(false), kNone, {});
     all.b.store(all.array, all.lane, all.one);
@@ -273,17 +273,47 @@ TEST(Executor, AnAssertionEndsTheFunctionForAllLanes) {
     EXPECT_TRUE(done.has_failed);
     EXPECT_EQ(done.mistake, "");
     EXPECT_EQ(all.elements, std::vector<float>(10, 0));
-    for (const bool has_barrier : {true, false}) {
-        Code some;
-        some.b.assert_that(some.is_first(), kNone, {});
-        if (has_barrier) some.barrier();
-        EXPECT_TRUE(says(some.run(), has_barrier ? "lane 0 waits, lane 1 is elsewhere"
-                                                 : "lane 1 fails, lane 0 is elsewhere"));
+    for (const bool is_first : {true, false}) {
+        Code alone;
+        const ValueId first = alone.is_first();
+        alone.b.assert_that(is_first ? alone.b.unary(Op::Not, first) : first, kNone, {});
+        alone.b.store(alone.array, alone.lane, alone.one);
+        const Execution some = alone.run();
+        EXPECT_TRUE(some.has_failed);
+        EXPECT_EQ(some.mistake, "");
+        EXPECT_EQ(alone.elements[0], is_first ? 0 : 1);
+        EXPECT_EQ(alone.elements[1], is_first ? 1 : 0);
         Code others;
-        others.b.assert_that(others.b.unary(Op::Not, others.is_first()), kNone, {});
-        if (has_barrier) others.barrier();
-        EXPECT_TRUE(says(others.run(), has_barrier ? "lane 1 waits, lane 0 is elsewhere"
-                                                   : "lane 0 fails, lane 1 is elsewhere"));
+        const ValueId zero = others.is_first();
+        others.b.assert_that(is_first ? others.b.unary(Op::Not, zero) : zero, kNone, {});
+        others.barrier();
+        EXPECT_TRUE(says(others.run(), is_first ? "lane 1 waits, lane 0 is elsewhere"
+                                                : "lane 0 waits, lane 1 is elsewhere"));
+    }
+}
+
+/// Reads at places that data chooses are asserted to be in bounds.
+TEST(Lanes, FailAloneWhereNoneWaitsForAnother) {
+    const std::string each = "for i in 0..n: out[i] = x[at[i]]";
+    const std::string sums =
+        "for i in 0..n / 40:\n  var s = 0.0\n  for j in 0..40: s += x[at[j + 40 * i]]\n  out[i] = "
+        "s";
+    for (const auto& [body, has_sums] : {std::pair{each, false}, {sums, true}}) {
+        for (const std::int64_t place : {3, 77, -1}) {
+            SCOPED_TRACE(body + " " + std::to_string(place));
+            Tensor at({80}, DType::Int32);
+            at.data<std::int32_t>()[59] = std::int32_t(place);
+            const Case c("compute(x, at) {\n@kernel custom\n" + body + "\n}",
+                         {uniform({50}, 1), at});
+            const schedule::Plan plan =
+                schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+            const std::vector<Function> functions = cpu_test::functions_of(plan, 16);
+            const auto exchanges = std::ranges::count(functions[0].insts, Op::FromLane, &Inst::op);
+            EXPECT_EQ(exchanges > 0, has_sums);
+            const LanesRun run = cpu_test::run_on_lanes(c, plan, functions);
+            EXPECT_EQ(run.mistake, "");
+            EXPECT_EQ(run.result.has_value(), place == 3);
+        }
     }
 }
 
