@@ -58,13 +58,10 @@ void collect(const ir::Kernel& kernel, const std::vector<Stmt>& block, std::vect
     }
 }
 
-/// Whether an access to an operand or to the output finds neighbours.
-bool finds_neighbours(ir::Kernel& kernel, const Access& access, ir::SymbolId loop) {
-    if (access.buffer > kernel.output() || access.indices.empty()) return false;
-    const ExprId last = access.indices.back();
-    return step_of(kernel, last, loop) == 1 &&
-           std::none_of(access.indices.begin(), access.indices.end() - 1,
-                        [&](ExprId index) { return ir::depends_on(kernel, index, loop); });
+/// Whether iterations of the loop touch other elements.
+bool moves(const ir::Kernel& kernel, const Access& access, ir::SymbolId loop) {
+    return std::ranges::any_of(access.indices,
+                               [&](ExprId index) { return ir::depends_on(kernel, index, loop); });
 }
 
 }  // namespace
@@ -81,6 +78,7 @@ bool is_packet(ir::Kernel& kernel, const ir::Facts& facts, const Stmt& loop, std
     const std::size_t last = indices.size() - 1;
     for (std::size_t p = 0; p <= last; ++p) {
         if (kernel.is_constant(indices[p], 0)) continue;
+        if (p < last && ir::depends_on(kernel, indices[p], loop.symbol)) return false;
         if (operand.contiguous_axes < indices.size() - p) return false;
         if (p < last && divisor_of_stride(kernel, facts, buffer, p) % factor != 0) return false;
     }
@@ -99,7 +97,7 @@ bool is_packet(ir::Kernel& kernel, const ir::Facts& facts, const Stmt& loop, std
 int packets_of(ir::Kernel& kernel, const ir::Facts& facts, const Stmt& loop) {
     std::vector<Access> all;
     collect(kernel, loop.body, all);
-    std::erase_if(all, [&](const Access& a) { return !finds_neighbours(kernel, a, loop.symbol); });
+    std::erase_if(all, [&](const Access& a) { return !moves(kernel, a, loop.symbol); });
     if (all.empty()) return 1;
     for (int factor = 8; factor > 1; factor /= 2) {
         const bool are_all = std::ranges::all_of(all, [&](const Access& access) {

@@ -14,8 +14,8 @@ namespace quern::schedule {
 bool is_packet(ir::Kernel& kernel, const ir::Facts& facts, const ir::Stmt& loop,
                std::int64_t factor, ir::BufferId buffer, std::span<const ir::ExprId> indices);
 
-/// The largest packets by which each access to operands and to the output is one whose iterations
-/// find neighbours; 1 if there are none.
+/// The largest packets that each access is of whose elements iterations do not share; 1 if there
+/// are none. What one of them gathers is more code for each of its copies, and no faster.
 int packets_of(ir::Kernel& kernel, const ir::Facts& facts, const ir::Stmt& loop);
 
 }  // namespace quern::schedule

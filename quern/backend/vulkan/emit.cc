@@ -628,7 +628,7 @@ private:
     Bindings bindings_;
     std::vector<Id> values_;
 
-    /// The elements of each.
+    /// The elements of each packet.
     std::map<ValueId, std::vector<Id>> packets_;
 
     std::vector<MemoryCode::Place> buffers_;
