@@ -10,8 +10,8 @@
 #include "quern/kernel.h"
 #include "quern/memory.h"
 #include "quern/runtime/vulkan_plugin.h"
-#include "tests/cpu/vulkan_devices.h"
 #include "tests/script/script_helpers.h"
+#include "tests/vulkan/on_device.h"
 
 namespace quern {
 namespace {
@@ -26,16 +26,8 @@ std::uint64_t copied_by(const Work& work) {
     return memory_counters().copied - before;
 }
 
-class Copies : public testing::TestWithParam<std::size_t> {
+class Copies : public OnDevice {
 protected:
-    void SetUp() override {
-        if (GetParam() >= cpu_test::vulkan_devices().size()) {
-            GTEST_SKIP() << "no device vulkan:" << GetParam();
-        }
-    }
-
-    static const Device& device() { return cpu_test::vulkan_devices()[GetParam()].device; }
-
     static Kernel kernel(const std::string& operands, const std::string& value,
                          bool is_pedantic = false, const std::string& decorator = {}) {
         return Kernel("compute(" + operands + ") {\n@kernel custom\n" + decorator +

@@ -8,21 +8,13 @@
 #include "quern/frontend/prepare.h"
 #include "quern/kernel.h"
 #include "tests/conformance/operands.h"
-#include "tests/cpu/vulkan_devices.h"
+#include "tests/vulkan/on_device.h"
 
 namespace quern {
 namespace {
 
-class ExplainVulkan : public testing::TestWithParam<std::size_t> {
+class ExplainVulkan : public OnDevice {
 protected:
-    void SetUp() override {
-        if (GetParam() >= cpu_test::vulkan_devices().size()) {
-            GTEST_SKIP() << "no device vulkan:" << GetParam();
-        }
-    }
-
-    static const Device& device() { return cpu_test::vulkan_devices()[GetParam()].device; }
-
     static std::string explained(const char* number, const std::vector<Tensor>& operands) {
         return example(number).on(device()).explain(operands);
     }
