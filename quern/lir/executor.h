@@ -47,10 +47,10 @@ struct Execution {
 /// Runs a function of LIR without vectors (lir/lanes.h) point by point, and lane by lane between
 /// barriers and exchanges. Reports the first access out of bounds; the first race, which is two
 /// lanes that touch a byte without a barrier between them, of one subgroup too, or two points, and
-/// one of them writes it; the first barrier or exchange that lanes do not reach together; and a
+/// one of them writes it; the first barrier or exchange that lanes do not reach together; a
 /// value from another subgroup; and the first element of a point's array that is read and was not
-/// written. What it does not report is right on a device whose subgroups have
-/// at least `subgroup` lanes, if the numbers are. Sets arrays to bits 1 first.
+/// written. What it does not report is right on a device whose subgroups have at least `subgroup`
+/// lanes, if the numbers are. Sets arrays to bits 1 first.
 Execution execute(const Function& function, const Launch& launch);
 
 }  // namespace quern::lir

@@ -468,7 +468,7 @@ private:
         const bool has_loops = std::any_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
             return inner.kind == StmtKind::For;
         });
-        is_copied |= tiling_.has(s.symbol, Level::Unroll) || tiling_.has(s.symbol, Level::Packet);
+        is_copied |= tiling_.has(s.symbol, Level::Unroll);
         if (!s.reduces.empty() && !has_loops && !is_copied &&
             tiling_.factor(s.symbol, Level::Vector) > 1) {
             const bool is_short = cost(s.body, s.symbol) < kFunction;

@@ -21,12 +21,6 @@ using ir::StmtKind;
 
 using Index = std::vector<ExprId>;
 
-struct Access {
-    ir::BufferId buffer;
-    Index index;
-    bool is_store;
-};
-
 /// What a loop body declares, reads and writes.
 struct Body {
     std::vector<Access> accesses;
@@ -150,6 +144,12 @@ bool tells_apart(ir::Kernel& kernel, const std::vector<Index>& indices, std::siz
 }
 
 }  // namespace
+
+std::vector<Access> accesses_of(const ir::Kernel& kernel, const std::vector<Stmt>& block) {
+    Body body;
+    collect(kernel, block, body);
+    return std::move(body.accesses);
+}
 
 std::optional<std::int64_t> step_of(ir::Kernel& kernel, ExprId index, ir::SymbolId loop) {
     const ir::Affine form = ir::affine_of(kernel, index);

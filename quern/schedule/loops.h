@@ -13,6 +13,15 @@
 
 namespace quern::schedule {
 
+struct Access {
+    ir::BufferId buffer;
+    std::vector<ir::ExprId> index;
+    bool is_store;
+};
+
+/// Every load and store of a block, also of those inside.
+std::vector<Access> accesses_of(const ir::Kernel& kernel, const std::vector<ir::Stmt>& block);
+
 /// How an index moves with a loop: index = step * variable + what the loop does not change. None if
 /// it is not so.
 std::optional<std::int64_t> step_of(ir::Kernel& kernel, ir::ExprId index, ir::SymbolId loop);

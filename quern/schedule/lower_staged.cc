@@ -108,11 +108,10 @@ std::optional<Lowerer::Staged> Lowerer::staged(ExprId load, const Stmt& s) {
     tile.depth = plan_.tiling.factor(s.symbol, Level::Stage);
     tile.extent = std::int64_t(across.unroll) * across.axis.width();
     tile.is_along_loop = !ir::depends_on(k_, k_.index_of(e, e.count - 1), tile.across);
-    tile.row = tile.is_along_loop ? tile.depth : tile.extent;
     // Lanes that read one element of each row would ask the same banks for all of them.
     const bool reads_rows = tile.is_along_loop && across.axis.rows == 1;
     const bool has_matrices = plan_.tiling.has(s.symbol, Level::Matrix);
-    tile.pitch = tile.row + (reads_rows && !has_matrices);
+    tile.pitch = tile.row() + (reads_rows && !has_matrices);
     return tile;
 }
 
@@ -146,7 +145,7 @@ void Lowerer::fill(ExprId load, const Staged& tile, const Pass& along) {
     const ValueId first = b_.begin_for(b_.integer(0), b_.integer(tile.depth * tile.extent),
                                        std::uint64_t(lanes), true);
     const ValueId element = b_.add(b_.splat(first, active_lanes()), b_.iota(active_lanes()));
-    const std::int64_t row = tile.row;
+    const std::int64_t row = tile.row();
     const bool is_power = std::has_single_bit(std::uint64_t(row));
     const ValueId column = is_power ? b_.binary(Op::And, element, b_.integer(row - 1))
                                     : b_.binary(Op::Rem, element, b_.integer(row));

@@ -125,9 +125,10 @@ private:
         /// Neighbours in memory are iterations of the staged loop, not of `across`.
         bool is_along_loop = false;
 
-        /// A row is as many neighbours, and `pitch` elements from the next one.
-        std::int64_t row = 0, pitch = 0;
-        std::int64_t elements() const { return depth * extent / row * pitch; }
+        /// From one row of neighbours to the next, in elements.
+        std::int64_t pitch = 0;
+        std::int64_t row() const { return is_along_loop ? depth : extent; }
+        std::int64_t elements() const { return depth * extent / row() * pitch; }
     };
 
     // Stages

@@ -12,7 +12,6 @@ namespace quern::schedule {
 using ir::ExprId;
 using ir::ExprKind;
 using ir::Stmt;
-using ir::StmtKind;
 
 namespace {
 
@@ -34,33 +33,9 @@ std::int64_t divisor_of_stride(ir::Kernel& kernel, const ir::Facts& facts, ir::B
     return product;
 }
 
-struct Access {
-    ir::BufferId buffer;
-    std::vector<ExprId> indices;
-};
-
-void collect(const ir::Kernel& kernel, const std::vector<Stmt>& block, std::vector<Access>& all) {
-    const auto loads = [&](ExprId id) {
-        if (!exists(id)) return;
-        for (const ExprId node : ir::reachable(kernel, id)) {
-            const ir::Expr& e = kernel[node];
-            if (e.kind != ExprKind::Load) continue;
-            Access& access = all.emplace_back(Access{e.a, {}});
-            for (int p = 0; p < e.count; ++p) access.indices.push_back(kernel.index_of(e, p));
-        }
-    };
-    for (const Stmt& s : block) {
-        for (const ExprId id : {s.value, s.end, s.step, s.index}) loads(id);
-        for (const ExprId id : s.indices) loads(id);
-        if (s.kind == StmtKind::Store) all.push_back({s.buffer, s.indices});
-        collect(kernel, s.body, all);
-        collect(kernel, s.otherwise, all);
-    }
-}
-
 /// Whether iterations of the loop touch other elements.
 bool moves(const ir::Kernel& kernel, const Access& access, ir::SymbolId loop) {
-    return std::ranges::any_of(access.indices,
+    return std::ranges::any_of(access.index,
                                [&](ExprId index) { return ir::depends_on(kernel, index, loop); });
 }
 
@@ -95,13 +70,12 @@ bool is_packet(ir::Kernel& kernel, const ir::Facts& facts, const Stmt& loop, std
 }
 
 int packets_of(ir::Kernel& kernel, const ir::Facts& facts, const Stmt& loop) {
-    std::vector<Access> all;
-    collect(kernel, loop.body, all);
+    std::vector<Access> all = accesses_of(kernel, loop.body);
     std::erase_if(all, [&](const Access& a) { return !moves(kernel, a, loop.symbol); });
     if (all.empty()) return 1;
     for (int factor = 8; factor > 1; factor /= 2) {
         const bool are_all = std::ranges::all_of(all, [&](const Access& access) {
-            return is_packet(kernel, facts, loop, factor, access.buffer, access.indices);
+            return is_packet(kernel, facts, loop, factor, access.buffer, access.index);
         });
         if (are_all) return factor;
     }

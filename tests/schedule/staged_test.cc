@@ -182,6 +182,9 @@ TEST(Staged, AsksEachBankOfTheGroupsMemoryForFewWords) {
         const auto run = cpu_test::run_on_lanes(c, made, cpu_test::functions_of(made), true);
         EXPECT_EQ(run.mistake, "");
         EXPECT_TRUE(run.result && cpu_test::same_numbers(*run.result, *c.interpreted()));
+        const lir::Function function = cpu_test::functions_of(made)[0];
+        EXPECT_EQ(std::ranges::count(function.insts, lir::Op::Barrier, &lir::Inst::op), 4)
+            << "copying waits for nobody";
         return run.bank_steps;
     };
     EXPECT_EQ(steps(product(64, 64, 64)), 1u);

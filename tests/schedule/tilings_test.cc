@@ -91,6 +91,15 @@ TEST(DefaultSchedule, WithoutLanesCopiesOfAProductShareLoads) {
               "b: grid; h: grid; q_block: grid")
         << "what a point does is not one sum";
     EXPECT_EQ(chosen_without_lanes(Case(example_text("01"), {Tensor({64})})), "i: grid");
+    std::string sum = "s";
+    for (int n = 0; n < 50; ++n) sum += " + a[i, 0] * b[" + std::to_string(n % 9) + ", j]";
+    const Case beside(
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 0..depth: s += a[i, k] * b[k, j]\n  out[i, j] = " +
+            sum + "\n}",
+        {matrix, matrix});
+    EXPECT_EQ(chosen_without_lanes(beside), "i: grid; j: grid; k: serial")
+        << "64 copies of what is long";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Tilings, ::testing::ValuesIn(kRows), [](const auto& info) {
