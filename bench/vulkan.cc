@@ -71,9 +71,9 @@ void emits(const char* file, const std::vector<Tensor>& operands) {
         const double emitting = least(50, [&] {
             words = 0;
             for (const schedule::Stage& stage : plan.stages) {
-                words += vulkan::emit(lir::for_lanes(stage.function, 16), {}, {},
-                                      vulkan::BuffersAre::Addressed)
-                             .size();
+                const lir::Function function =
+                    lir::legalise(lir::for_lanes(stage.function, 16), target->native);
+                words += vulkan::emit(function, {}, {}, vulkan::BuffersAre::Addressed).size();
             }
         });
         std::printf("%-24s %-12s schedule and passes %.3f ms, words %.3f ms, of %zu\n", file, name,

@@ -192,9 +192,10 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed,
     int way = 0;
     const auto is_chosen = [&] { return !one_way || way++ == seed / 8 % 5; };
     for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
-        target.has_float64 = seed % 2 != 0 || !may_be_soft(c, seed);
+        target.native.float64 = seed % 2 != 0 || !may_be_soft(c, seed);
         // Devices that have no float64 may have integers of 64 bits.
-        target.has_int64 = target.has_float64 || seed % 8 == 2;
+        target.native.int64 = target.native.float64 || seed % 8 == 2;
+        target.native.int8 = target.native.int16 = target.native.int64;
         target.is_small = seed % 3 != 0;
         target.group_bytes = std::array{16u << 10, 32u << 10, 48u << 10}[seed / 3 % 3];
         const bool is_legal = quern::schedule::legal(c.kernel()).empty();

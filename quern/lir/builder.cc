@@ -6,10 +6,9 @@
 
 namespace quern::lir {
 
-Builder::Builder(std::string name) {
-    function_.name = std::move(name);
-    open_.push_back(new_block());
-}
+Builder::Builder(Function outline) : function_(std::move(outline)) { open_.push_back(new_block()); }
+
+Builder::Builder(std::string name) : Builder(Function()) { function_.name = std::move(name); }
 
 BlockId Builder::new_block() {
     function_.blocks.emplace_back();

@@ -14,6 +14,9 @@ class Builder {
 public:
     explicit Builder(std::string name);
 
+    /// Of a function that has all but instructions.
+    explicit Builder(Function outline);
+
     /// Whether the arithmetic of floats that follows is relaxed.
     void set_relaxed(bool is_relaxed) { is_relaxed_ = is_relaxed; }
 

@@ -356,7 +356,7 @@ private:
             case OpClass::Select:
                 return set(lane, id, a() != 0 ? b() : c());
             case OpClass::Convert:
-                return set(lane, id, i.op == Op::Cast ? cast_of(a(), f_[i.a].type.dtype, d) : a());
+                return set(lane, id, i.op == Op::Cast ? cast(i, id, a()) : a());
             case OpClass::Packet:
                 return packet(lane, i, id);
             case OpClass::Lanes:
@@ -379,6 +379,16 @@ private:
             case OpClass::Control:
                 return control(lane, i, id);
         }
+    }
+
+    std::uint64_t cast(const Inst& i, ValueId id, std::uint64_t a) {
+        const DType from = f_[i.a].type.dtype, to = i.type.dtype;
+        if (i.bits == kInRange && !is_in_range(a, from, to)) {
+            mistake(id,
+                    fmt::format("lane {} of point {} has a float that is out of the range of {}",
+                                lane_, point_, quern::to_string(to)));
+        }
+        return cast_of(a, from, to);
     }
 
     std::uint64_t leaf(const Inst& i) const {

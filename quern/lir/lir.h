@@ -33,7 +33,8 @@ enum class OpClass : std::uint8_t {
     Compare,   // a, b of one type; bool lanes
     Ternary,   // a * b + c, rounded once
     Select,    // a (bool) ? b : c, in each lane
-    Convert,   // Cast: a as Tensor::to converts. Bitcast: the same bits, the same size
+    Convert,   // Cast: a as Tensor::to converts; bits is kInRange of a float that is known to lie
+               // in the range of the integer that it becomes. Bitcast: the same bits and size
     Packet,    // Element: number `bits` of packet a. Join: the elements of a, then those of b
     Lanes,     // Splat: a in every lane. Extract: lane `bits` of a. Any: true in some lane of a.
                // Shuffle: lanes of a and b by pattern `bits` of the function.
@@ -144,6 +145,9 @@ struct Inst {
     BlockId otherwise = kNoBlock;
     lang::Span span = {};
 };
+
+/// Of a Cast: see OpClass.
+inline constexpr std::uint64_t kInRange = 1;
 
 /// Bytes that the lanes of a work-group share on every device: the least maxComputeSharedMemorySize
 /// of Vulkan.

@@ -186,4 +186,11 @@ std::uint64_t cast_of(std::uint64_t a, DType from, DType to) {
     return result;
 }
 
+bool is_in_range(std::uint64_t a, DType from, DType integer) {
+    const double whole = std::trunc(std::bit_cast<double>(cast_of(a, from, DType::Float64)));
+    const bool is_signed = is_signed_integer(integer);
+    const double beyond = std::ldexp(1.0, 8 * int(size_of(integer)) - (is_signed ? 1 : 0));
+    return (is_signed ? -beyond : 0) <= whole && whole < beyond;
+}
+
 }  // namespace quern::lir

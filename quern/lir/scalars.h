@@ -16,4 +16,7 @@ bool compare_of(Op op, DType dtype, std::uint64_t a, std::uint64_t b);
 std::uint64_t fma_of(DType dtype, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 std::uint64_t cast_of(std::uint64_t a, DType from, DType to);
 
+/// Whether a float's whole part is an integer of the dtype.
+bool is_in_range(std::uint64_t a, DType from, DType integer);
+
 }  // namespace quern::lir

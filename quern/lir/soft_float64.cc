@@ -19,53 +19,6 @@ constexpr int kBelow = 11;
 
 }  // namespace
 
-/// An integer or a bool, with the operators of C++.
-struct SoftFloat64::Word {
-    Builder* b;
-    ValueId id;
-
-    DType dtype() const { return b->type(id).dtype; }
-    Word of(std::uint64_t bits) const { return {b, b->constant(dtype(), bits)}; }
-    Word as(DType to) const { return {b, b->cast(id, to)}; }
-    Word bits_as(DType to) const { return {b, b->bitcast(id, to)}; }
-
-    /// Of an int32 that is not below 0, which takes a device without integers of 64 bits nothing.
-    Word widened() const { return as(DType::UInt32).as(DType::UInt64); }
-
-    Word with(Op op, Word other) const { return {b, b->binary(op, id, other.id)}; }
-    Word is(Op op, Word other) const { return {b, b->compare(op, id, other.id)}; }
-
-    friend Word operator+(Word x, Word y) { return x.with(Op::Add, y); }
-    friend Word operator-(Word x, Word y) { return x.with(Op::Sub, y); }
-    friend Word operator*(Word x, Word y) { return x.with(Op::Mul, y); }
-    friend Word operator&(Word x, Word y) { return x.with(Op::And, y); }
-    friend Word operator|(Word x, Word y) { return x.with(Op::Or, y); }
-    friend Word operator^(Word x, Word y) { return x.with(Op::Xor, y); }
-    friend Word operator<<(Word x, Word y) { return x.with(Op::ShiftLeft, y); }
-    friend Word operator>>(Word x, Word y) { return x.with(Op::ShiftRight, y); }
-    friend Word operator<(Word x, Word y) { return x.is(Op::Less, y); }
-    friend Word operator==(Word x, Word y) { return x.is(Op::Equal, y); }
-    friend Word operator!=(Word x, Word y) { return x.is(Op::NotEqual, y); }
-    Word operator!() const { return {b, b->unary(Op::Not, id)}; }
-
-    friend Word operator+(Word x, std::int64_t n) { return x + x.of(std::uint64_t(n)); }
-    friend Word operator-(Word x, std::int64_t n) { return x - x.of(std::uint64_t(n)); }
-    friend Word operator&(Word x, std::uint64_t n) { return x & x.of(n); }
-    friend Word operator|(Word x, std::uint64_t n) { return x | x.of(n); }
-    friend Word operator^(Word x, std::uint64_t n) { return x ^ x.of(n); }
-    friend Word operator<<(Word x, int n) { return x << x.of(std::uint64_t(n)); }
-    friend Word operator>>(Word x, int n) { return x >> x.of(std::uint64_t(n)); }
-    friend Word operator<(Word x, std::uint64_t n) { return x < x.of(n); }
-    friend Word operator==(Word x, std::uint64_t n) { return x == x.of(n); }
-    friend Word operator!=(Word x, std::uint64_t n) { return x != x.of(n); }
-
-    friend Word select(Word condition, Word x, Word y) {
-        return {x.b, x.b->select(condition.id, x.id, y.id)};
-    }
-    friend Word at_least(Word x, std::int64_t n) { return x.with(Op::Max, x.of(std::uint64_t(n))); }
-    friend Word at_most(Word x, std::uint64_t n) { return x.with(Op::Min, x.of(n)); }
-};
-
 /// A number without its sign: significand * 2^(exponent - kBias - 63). The leading bit of the
 /// significand is bit 63, but for denormal numbers, whose exponent is 1.
 struct SoftFloat64::Parts {
@@ -79,13 +32,13 @@ struct SoftFloat64::Integer {
     Parts parts;
 };
 
-SoftFloat64::Word SoftFloat64::word(ValueId id) { return {&b_, id}; }
+Word SoftFloat64::word(ValueId id) { return {&b_, id}; }
 
-SoftFloat64::Word SoftFloat64::constant(DType dtype, std::uint64_t bits) {
+Word SoftFloat64::constant(DType dtype, std::uint64_t bits) {
     return {&b_, b_.constant(dtype, bits)};
 }
 
-SoftFloat64::Word SoftFloat64::is_nan(Word size) { return size.of(kInfinity) < size; }
+Word SoftFloat64::is_nan(Word size) { return size.of(kInfinity) < size; }
 
 SoftFloat64::Parts SoftFloat64::parts_of(Word size) {
     const Word leading = select(size < kLeastNormal, size.of(0), size.of(kLeastNormal));
@@ -99,7 +52,7 @@ SoftFloat64::Parts SoftFloat64::normalised(Parts parts) {
 
 /// Of a uint64, as an int32; 63 for 0. The exponent of a float32 says where the first bit is, and
 /// without the second one rounding does not change it.
-SoftFloat64::Word SoftFloat64::leading_zeros(Word m) {
+Word SoftFloat64::leading_zeros(Word m) {
     const Word high = (m >> 32).as(DType::UInt32);
     const Word is_high = high != 0;
     const Word half = select(is_high, high, m.as(DType::UInt32));
@@ -109,14 +62,14 @@ SoftFloat64::Word SoftFloat64::leading_zeros(Word m) {
 }
 
 /// By an int32 below the width. The last bit says too whether one is lost.
-SoftFloat64::Word SoftFloat64::shifted_right(Word m, Word by) {
+Word SoftFloat64::shifted_right(Word m, Word by) {
     const Word n = by.as(DType::UInt32).as(m.dtype());
     const Word kept = m >> n;
     return kept | ((kept << n) != m).as(m.dtype());
 }
 
 /// m * 2^(exponent - kBias - 63), whose exponent is at least 1, and 1 where bit 63 of m is not set.
-SoftFloat64::Word SoftFloat64::rounded(Word sign, Word exponent, Word m) {
+Word SoftFloat64::rounded(Word sign, Word exponent, Word m) {
     const Word kept = m >> kBelow;
     const Word rest = (m & ((1u << kBelow) - 1)) + (kept & 1);
     const Word up = rest.of(1u << (kBelow - 1)) < rest;
@@ -125,13 +78,13 @@ SoftFloat64::Word SoftFloat64::rounded(Word sign, Word exponent, Word m) {
     return sign | at_most(begin + kept + up.as(DType::UInt64), kInfinity);
 }
 
-SoftFloat64::Word SoftFloat64::rounded_or_denormal(Word sign, Word exponent, Word m) {
+Word SoftFloat64::rounded_or_denormal(Word sign, Word exponent, Word m) {
     const Word below = at_most(at_least(exponent.of(1) - exponent, 0), 63);
     return rounded(sign, at_least(exponent, 1), shifted_right(m, below));
 }
 
 /// The upper 64 bits of a product of two uint64; the last one says too whether any below is set.
-SoftFloat64::Word SoftFloat64::upper_product(Word a, Word b) {
+Word SoftFloat64::upper_product(Word a, Word b) {
     const auto low = [](Word v) { return v.as(DType::UInt32).as(DType::UInt64); };
     const Word al = low(a), ah = a >> 32, bl = low(b), bh = b >> 32;
     const Word lowest = al * bl, left = al * bh, right = ah * bl;
@@ -141,7 +94,7 @@ SoftFloat64::Word SoftFloat64::upper_product(Word a, Word b) {
            (rest != 0).as(DType::UInt64);
 }
 
-SoftFloat64::Word SoftFloat64::sum(Word a, Word b) {
+Word SoftFloat64::sum(Word a, Word b) {
     const Word is_other = (a & ~kSign) < (b & ~kSign);
     const Word x = select(is_other, b, a), y = select(is_other, a, b);
     const Word size = x & ~kSign, other = y & ~kSign;
@@ -159,7 +112,7 @@ SoftFloat64::Word SoftFloat64::sum(Word a, Word b) {
     return select(size < kInfinity, result, select(none, size.of(kNaN), x));
 }
 
-SoftFloat64::Word SoftFloat64::product(Word a, Word b) {
+Word SoftFloat64::product(Word a, Word b) {
     const Word sign = (a ^ b) & kSign;
     const Word x = a & ~kSign, y = b & ~kSign;
     const Word size = x.with(Op::Max, y), other = x.with(Op::Min, y);
@@ -175,7 +128,7 @@ SoftFloat64::Word SoftFloat64::product(Word a, Word b) {
     return select(size < kInfinity, result, select(none, size.of(kNaN), sign | kInfinity));
 }
 
-SoftFloat64::Word SoftFloat64::quotient(Word a, Word b) {
+Word SoftFloat64::quotient(Word a, Word b) {
     constexpr int kDigits = 56;
     const Word sign = (a ^ b) & kSign;
     const Word size = a & ~kSign, other = b & ~kSign;
@@ -204,7 +157,7 @@ SoftFloat64::Word SoftFloat64::quotient(Word a, Word b) {
     return select(none, size.of(kNaN), result);
 }
 
-SoftFloat64::Word SoftFloat64::root(Word a) {
+Word SoftFloat64::root(Word a) {
     constexpr int kDigits = 55;
     const Word size = a & ~kSign;
     const Parts x = normalised(parts_of(size));
@@ -234,7 +187,7 @@ SoftFloat64::Word SoftFloat64::root(Word a) {
 }
 
 /// Floor, Ceil, RoundEven.
-SoftFloat64::Word SoftFloat64::whole(Op op, Word a) {
+Word SoftFloat64::whole(Op op, Word a) {
     const Word sign = a & kSign, size = a & ~kSign;
     const Word exponent = (size >> 52).as(DType::Int32) - kBias;
     const Word below = at_most(at_least(exponent.of(52) - exponent, 0), 63);
@@ -257,7 +210,7 @@ SoftFloat64::Word SoftFloat64::whole(Op op, Word a) {
                          kept + select(up, unit, zero));
 }
 
-SoftFloat64::Word SoftFloat64::scaled(Word a, Word by) {
+Word SoftFloat64::scaled(Word a, Word by) {
     // Beyond this every number is 0 or infinite.
     constexpr int kMost = 4096;
     const Word n = to_integer(by, DType::Int32);
@@ -268,12 +221,12 @@ SoftFloat64::Word SoftFloat64::scaled(Word a, Word by) {
     return select((size == 0) | !(size < kInfinity), a, number);
 }
 
-SoftFloat64::Word SoftFloat64::extreme(Op op, Word a, Word b) {
+Word SoftFloat64::extreme(Op op, Word a, Word b) {
     const Word comes_first = op == Op::Min ? compared(Op::Less, a, b) : compared(Op::Less, b, a);
     return select(is_nan(a & ~kSign) | comes_first, a, b);
 }
 
-SoftFloat64::Word SoftFloat64::compared(Op op, Word a, Word b) {
+Word SoftFloat64::compared(Op op, Word a, Word b) {
     const Word x = a & ~kSign, y = b & ~kSign;
     // In the order of the numbers, where 0 and -0 are one.
     const auto place = [](Word all, Word size) {
@@ -294,13 +247,13 @@ SoftFloat64::Integer SoftFloat64::magnitude_of(Word number) {
     return {sign, {n.of(kBias + 63) - n, size << n.widened()}};
 }
 
-SoftFloat64::Word SoftFloat64::from_integer(Word number) {
+Word SoftFloat64::from_integer(Word number) {
     const auto [sign, parts] = magnitude_of(number);
     const Word zero = parts.significand.of(0);
     return select(parts.significand == 0, zero, rounded(sign, parts.exponent, parts.significand));
 }
 
-SoftFloat64::Word SoftFloat64::from_float32(Word number) {
+Word SoftFloat64::from_float32(Word number) {
     constexpr std::uint64_t kMoved = std::uint64_t{kBias - 127} << 52;
     const Word bits = number.bits_as(DType::UInt32);
     const Word sign = (bits & 0x80000000u).as(DType::UInt64) << 32;
@@ -316,7 +269,7 @@ SoftFloat64::Word SoftFloat64::from_float32(Word number) {
     return sign | select(size < 0x800000u, small, normal);
 }
 
-SoftFloat64::Word SoftFloat64::to_integer(Word a, DType dtype) {
+Word SoftFloat64::to_integer(Word a, DType dtype) {
     const Word size = a & ~kSign;
     const Parts x = parts_of(size);
     // How far the last bit of a whole number is from that of the significand.
@@ -338,7 +291,7 @@ SoftFloat64::Word SoftFloat64::to_integer(Word a, DType dtype) {
 
 /// Rounding to odd keeps what is lost in the last bit, so that a narrower float is rounded as if
 /// nothing were (Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
-SoftFloat64::Word SoftFloat64::to_float32(Word sign, Parts parts, Rounds rounds) {
+Word SoftFloat64::to_float32(Word sign, Parts parts, Rounds rounds) {
     const Word low = (parts.significand.as(DType::UInt32) != 0).as(DType::UInt32);
     const Word m = (parts.significand >> 32).as(DType::UInt32) | low;
     const Word exponent = parts.exponent - (kBias - 127);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "quern/lir/builder.h"
+#include "quern/lir/word.h"
 
 namespace quern::lir {
 
@@ -34,7 +34,6 @@ public:
     ValueId narrowed(ValueId integer, DType dtype);
 
 private:
-    struct Word;
     struct Parts;
     struct Integer;
 

@@ -64,8 +64,8 @@ public:
           facts_(facts),
           target_(target),
           lanes_(target.lanes),
-          registers_(target.has_float64 || !ir::needs_float64(kernel) ? target.registers
-                                                                      : kSoftRegisters),
+          registers_(target.native.float64 || !ir::needs_float64(kernel) ? target.registers
+                                                                         : kSoftRegisters),
           tiling_(tiling),
           ranges_(ranges_of(kernel, facts)) {}
 

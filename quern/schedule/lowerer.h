@@ -47,8 +47,8 @@ public:
           ends_(plan.kernel),
           facts_(facts),
           lanes_(target.lanes),
-          fuses_(target.has_fma && plan.tiling.numerics != Numerics::Reproducible),
-          has_scale_(target.has_scale),
+          fuses_(target.native.fma && plan.tiling.numerics != Numerics::Reproducible),
+          has_scale_(target.native.scale),
           subgroup_(target.subgroup),
           group_bytes_(target.group_bytes) {}
 

@@ -1,11 +1,8 @@
 #include "quern/schedule/plan.h"
 
-#include <optional>
 #include <utility>
 
 #include "quern/lir/lanes.h"
-#include "quern/lir/without_float64.h"
-#include "quern/lir/without_int64.h"
 #include "quern/schedule/lowerer.h"
 #include "quern/schedule/passes.h"
 #include "quern/support/check.h"
@@ -29,22 +26,14 @@ void collect_local(const ir::Kernel& kernel, const std::vector<Stmt>& block, boo
     }
 }
 
-/// Of numbers that the device has; integers of 32 bits where they are less work.
-void narrow(Stage& stage, const Target& target, Plan& plan) {
-    if (!target.has_float64) {
-        std::optional<lir::Function> soft = lir::without_float64(stage.function);
-        stage.has_soft_float64 = soft.has_value();
-        if (soft) stage.function = std::move(*soft);
-    }
-    if (!target.has_int64) {
-        stage.function = lir::without_int64(stage.function, target.is_small);
-        plan.is_small |= target.is_small;
-    } else if (target.is_small) {
-        std::optional<lir::Function> narrow = lir::narrowed(stage.function);
-        if (!narrow) return;
-        stage.wide = std::exchange(stage.function, std::move(*narrow));
-        plan.is_small = true;
-    }
+/// Of numbers that the target has; integers of 32 bits where they are less work.
+void represent(Stage& stage, const Target& target, Plan& plan) {
+    lir::Represented all =
+        lir::represented(std::move(stage.function), target.native, target.is_small);
+    stage.function = std::move(all.function);
+    stage.has_soft_float64 = all.has_soft_float64;
+    stage.wide = std::move(all.wide);
+    plan.is_small |= all.is_small;
 }
 
 }  // namespace
@@ -83,7 +72,7 @@ Plan lower(ir::Kernel prepared, const ir::Facts& facts, const Target& target, Ti
         }
     }
     for (Stage& stage : plan.stages) {
-        narrow(stage, target, plan);
+        represent(stage, target, plan);
         const auto broken = lir::verify(stage.function);
         QUERN_CHECK(broken.empty(), "a valid function: " + broken.front());
     }

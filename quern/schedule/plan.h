@@ -7,6 +7,7 @@
 
 #include "quern/ir/cir.h"
 #include "quern/ir/facts.h"
+#include "quern/lir/legalise.h"
 #include "quern/lir/lir.h"
 #include "quern/schedule/observer.h"
 #include "quern/schedule/tiling.h"
@@ -78,20 +79,10 @@ struct Target {
     /// A lane loads and stores several neighbours at once.
     bool has_packets = false;
 
-    /// a * b + c rounded once is an instruction.
-    bool has_fma = true;
-
-    /// a * 2^b rounded once is an instruction.
-    bool has_scale = false;
+    lir::Native native = {};
 
     /// How many vectors of the language its registers hold.
     int registers = 32;
-
-    /// Integers of 64 bits; without, functions are of 32 bits and pairs of them.
-    bool has_int64 = true;
-
-    /// Floats of 64 bits; without, arithmetic on them is arithmetic on their bits.
-    bool has_float64 = true;
 
     /// Code is for launches of which has_small_numbers holds (runtime/compiled.h).
     bool is_small = false;

@@ -54,8 +54,9 @@ inline void expect_agreement_on_lanes(const Case& c, const Tensor& expected, dou
     for (schedule::Target target : {vulkan::kGroups, vulkan::kInvocations}) {
         for (const auto& [has_int64, has_float64] :
              {std::pair{true, true}, {false, false}, {true, false}}) {
-            target.has_int64 = has_int64;
-            target.has_float64 = has_float64;
+            target.native.int64 = has_int64;
+            target.native.float64 = has_float64;
+            target.native.int8 = target.native.int16 = has_int64;
             if (has_int64 && !has_float64 && !c.has_float64()) continue;
             SCOPED_TRACE(std::to_string(target.lanes) + (has_int64 ? " lanes" : " lanes, 32 bits") +
                          (has_float64 ? "" : ", float64 as integers"));

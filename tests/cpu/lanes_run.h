@@ -88,7 +88,13 @@ inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
 inline LanesRun run_on_lanes(const Case& c, Numerics numerics, const schedule::Target& target,
                              std::uint32_t subgroup = 1) {
     const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), numerics, target);
-    return run_on_lanes(c, plan, functions_of(plan, subgroup, target.group_bytes));
+    std::vector<lir::Function> functions = functions_of(plan, subgroup, target.group_bytes);
+    for (lir::Function& function : functions) {
+        function = lir::legalise(std::move(function), target.native);
+        const std::vector<std::string> broken = lir::verify(function);
+        if (!broken.empty()) return {std::nullopt, "legalised: " + broken.front(), 0};
+    }
+    return run_on_lanes(c, plan, functions);
 }
 
 }  // namespace quern::cpu_test

@@ -60,7 +60,7 @@ void expect_right(const Case& c, Numerics numerics = Numerics::Strict) {
     for (const auto& [has_int64, is_small] :
          {std::pair{true, false}, {true, true}, {false, false}}) {
         Target target = vulkan::kGroups;
-        target.has_int64 = has_int64;
+        target.native.int64 = has_int64;
         target.is_small = is_small;
         const cpu_test::LanesRun run = cpu_test::run_on_lanes(c, numerics, target);
         EXPECT_EQ(run.mistake, "");

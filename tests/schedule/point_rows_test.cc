@@ -121,7 +121,7 @@ TEST(PointRows, FoldEveryDtype) {
             // Pairs of 32 bits in place of 64, and what is small in 32.
             for (const bool has_int64 : {false, true}) {
                 Target target = vulkan::kGroups;
-                target.has_int64 = target.has_float64 = has_int64;
+                target.native.int64 = target.native.float64 = has_int64;
                 target.is_small = has_int64;
                 const cpu_test::LanesRun run =
                     cpu_test::run_on_lanes(c, Numerics::Strict, target, 8);
@@ -158,8 +158,8 @@ TEST(PointRows, HaveTheSameZeroInEachLane) {
              {std::pair{true, true}, {true, false}, {false, false}}) {
             SCOPED_TRACE(to_string(dtype));
             Target target = vulkan::kGroups;
-            target.has_int64 = has_int64;
-            target.has_float64 = has_float64;
+            target.native.int64 = has_int64;
+            target.native.float64 = has_float64;
             const cpu_test::LanesRun run =
                 cpu_test::run_on_lanes(c, Numerics::Reproducible, target, 8);
             EXPECT_EQ(run.mistake, "");

@@ -23,7 +23,7 @@ Count arithmetic_of(const std::string& value, Numerics numerics) {
         {Tensor({64})});
     Count count;
     for (const Stage& stage :
-         plan(c.kernel(), c.facts(), numerics, {.lanes = 1, .has_fma = false}).stages) {
+         plan(c.kernel(), c.facts(), numerics, {.lanes = 1, .native = {.fma = false}}).stages) {
         for (const lir::Inst& inst : stage.function.insts) {
             const bool is_arithmetic = inst.op == lir::Op::Add || inst.op == lir::Op::Sub ||
                                        inst.op == lir::Op::Mul || inst.op == lir::Op::Div;

@@ -20,13 +20,19 @@ namespace {
 
 using cpu_test::Case;
 
+/// Of a device with these integers and float64.
+std::vector<std::uint32_t> module_of(const lir::Function& function, const Integers& integers,
+                                     BuffersAre buffers) {
+    return emit(lir::legalise(function, native_of(integers, true)), {}, integers, buffers);
+}
+
 std::vector<std::vector<std::uint32_t>> modules(const Case& c, std::uint32_t subgroup = 1,
                                                 BuffersAre buffers = BuffersAre::Addressed,
                                                 const schedule::Target& target = kGroups) {
     std::vector<std::vector<std::uint32_t>> all;
     const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, target);
     for (const schedule::Stage& stage : plan.stages) {
-        all.push_back(emit(lir::for_lanes(stage.function, subgroup), {}, {}, buffers));
+        all.push_back(module_of(lir::for_lanes(stage.function, subgroup), {}, buffers));
     }
     return all;
 }
@@ -81,8 +87,9 @@ TEST(Spirv, PacketsAreOneLoadAndAskForNothing) {
     EXPECT_LE(count(kStore, of(1024)), count(kStore, of(60)));
     const schedule::Plan plan =
         schedule::plan(of(1024).kernel(), of(1024).facts(), Numerics::Strict, kGroups);
-    const auto asked = capabilities(emit(lir::for_lanes(plan.stages[0].function), {},
-                                         {.has_8 = false, .has_16 = false}, BuffersAre::Bound));
+    const auto asked =
+        capabilities(module_of(lir::for_lanes(plan.stages[0].function),
+                               {.has_8 = false, .has_16 = false}, BuffersAre::Bound));
     EXPECT_EQ(asked.count(kInt8) + asked.count(kStorage8), 0u);
 }
 
@@ -105,8 +112,8 @@ TEST(Spirv, AsksForNoIntegersThatTheDeviceLacks) {
         const Case c(example_text("01"), {uniform({8}, 1, 0, 2, dtype)});
         const schedule::Plan plan =
             schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kInvocations);
-        const auto asked = capabilities(emit(
-            plan.stages[0].function, {}, {.has_8 = false, .has_16 = false}, BuffersAre::Addressed));
+        const auto asked = capabilities(module_of(
+            plan.stages[0].function, {.has_8 = false, .has_16 = false}, BuffersAre::Addressed));
         for (const std::uint32_t narrow : {kInt16, kInt8, kStorage16, kStorage8}) {
             EXPECT_EQ(asked.count(narrow), 0u) << to_string(dtype) << " " << narrow;
         }

@@ -171,9 +171,9 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     using namespace quern::cpu;
     const auto start = std::chrono::steady_clock::now();
     schedule::Target target = target_of(request.simd);
-    target.has_int64 = target.has_float64 = request.has_int64;
+    target.native.int64 = target.native.float64 = request.has_int64;
     // What is arithmetic on bits fuses nothing.
-    target.has_fma &= request.has_int64;
+    target.native.fma &= request.has_int64;
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
     schedule::Plan plan;
@@ -193,7 +193,8 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     Session session;
     result.error = make_machine(session, request.simd);
     if (!result.error.empty()) return;
-    for (const schedule::Stage& stage : plan.stages) {
+    for (schedule::Stage& stage : plan.stages) {
+        stage.function = lir::legalise(std::move(stage.function), target.native);
         emit(session.module, stage.function, request.simd);
     }
 #ifndef NDEBUG

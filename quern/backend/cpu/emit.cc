@@ -31,7 +31,6 @@ public:
           types_(context_),
           b_(LLVMCreateBuilderInContext(context_)),
           entry_(LLVMCreateBuilderInContext(context_)),
-          convert_(module, b_, types_, simd >= Simd::Avx2),
           is_x86_(simd != Simd::Neon),
           values_(f_.insts.size(), nullptr),
           buffers_(f_.buffers.size(), nullptr) {}
@@ -194,7 +193,7 @@ private:
                 if (i.op == Op::Bitcast) {
                     return LLVMBuildBitCast(b_, value(i.a), types_.value(i.type), "");
                 }
-                return convert_.cast(value(i.a), dtype(i.a), i.type.dtype, i.type.lanes);
+                return cast(module_, b_, types_, value(i.a), dtype(i.a), i.type);
             case OpClass::Packet:
                 QUERN_CHECK(false, "lanes of vectors have one number each");
                 return nullptr;
@@ -241,15 +240,9 @@ private:
             case Op::Not:
                 return LLVMBuildNot(b_, a, "");
             case Op::Neg:
-                if (!is_floating(i.type.dtype)) return LLVMBuildNeg(b_, a, "");
-                if (size_of(i.type.dtype) == 2) {
-                    return LLVMBuildXor(b_, a, Types::integer(type, 0x8000), "");
-                }
-                return LLVMBuildFNeg(b_, a, "");
+                return is_floating(i.type.dtype) ? LLVMBuildFNeg(b_, a, "")
+                                                 : LLVMBuildNeg(b_, a, "");
             case Op::Abs:
-                if (size_of(i.type.dtype) == 2) {
-                    return LLVMBuildAnd(b_, a, Types::integer(type, 0x7fff), "");
-                }
                 return call("llvm.fabs");
             case Op::Sqrt:
                 return call("llvm.sqrt");
@@ -306,12 +299,6 @@ private:
     }
 
     LLVMValueRef compare(Op op, DType dtype, LLVMValueRef a, LLVMValueRef b) {
-        if (dtype == DType::Float16 || dtype == DType::BFloat16) {
-            const unsigned count = lanes_of(a);
-            a = convert_.cast(a, dtype, DType::Float32, count);
-            b = convert_.cast(b, dtype, DType::Float32, count);
-            dtype = DType::Float32;
-        }
         if (is_floating(dtype)) {
             const LLVMRealPredicate p = op == Op::Less        ? LLVMRealOLT
                                         : op == Op::LessEqual ? LLVMRealOLE
@@ -365,23 +352,12 @@ private:
         }
         QUERN_CHECK(i.bits == 0, "rows of lanes are of work-groups");
         for (unsigned half = lanes_of(a) / 2; half > 1; half /= 2) {
-            a = fold(i.fold, i.type.dtype, shuffle(a, 0, half), shuffle(a, half, half));
+            a = binary(i.fold, i.type.dtype, shuffle(a, 0, half), shuffle(a, half, half));
         }
         const auto lane = [&](unsigned n) {
             return LLVMBuildExtractElement(b_, a, LLVMConstInt(types_.i32(), n, 0), "");
         };
-        return fold(i.fold, i.type.dtype, lane(0), lane(1));
-    }
-
-    /// Narrow floats are added as floats, each sum rounded.
-    LLVMValueRef fold(Op op, DType dtype, LLVMValueRef a, LLVMValueRef b) {
-        if (dtype != DType::Float16 && dtype != DType::BFloat16) return binary(op, dtype, a, b);
-        const unsigned count = lanes_of(a);
-        const auto wide = [&](LLVMValueRef v) {
-            return convert_.cast(v, dtype, DType::Float32, count);
-        };
-        return convert_.cast(binary(op, DType::Float32, wide(a), wide(b)), DType::Float32, dtype,
-                             count);
+        return binary(i.fold, i.type.dtype, lane(0), lane(1));
     }
 
     LLVMValueRef address(lir::BufferId buffer, LLVMValueRef offset) {
@@ -576,7 +552,6 @@ private:
     Types types_;
     LLVMBuilderRef b_;
     LLVMBuilderRef entry_;
-    Converter convert_;
     bool is_x86_;
     bool has_streams_ = false;
     std::vector<LLVMValueRef> values_;

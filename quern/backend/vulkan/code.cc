@@ -1,7 +1,6 @@
 #include "quern/backend/vulkan/code.h"
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "quern/support/check.h"
@@ -74,7 +73,7 @@ Id Code::fit(DType dtype, Id a) {
 Id Code::resized(DType from, DType to, Id a) {
     const auto width = [&](DType d) { return is_widened(d) ? 32 : bits(d); };
     if (width(from) == width(to)) return from == to ? a : fit(to, a);
-    return unary(is_signed_integer(from) ? Op::OpSConvert : Op::OpUConvert, to, a);
+    return fit(to, unary(is_signed_integer(from) ? Op::OpSConvert : Op::OpUConvert, to, a));
 }
 
 Id Code::from_word(DType d, Id word) {
@@ -119,156 +118,17 @@ Id Code::exact(Op op, DType dtype, std::initializer_list<Id> operands) {
 
 Id Code::cast(Id value, DType from, DType to) {
     if (from == to) return value;
+    const bool from_real = is_floating(from), to_real = is_floating(to);
     if (from == DType::Bool) {
-        if (is_narrow(to)) return from_float32(cast(value, from, DType::Float32), to);
-        const bool is_real = is_floating(to);
-        return select(to, value, is_real ? real(to, 1) : constant(to, 1), constant(to, 0));
+        return select(to, value, to_real ? real(to, 1) : constant(to, 1), constant(to, 0));
     }
-    if (to == DType::Bool) {
-        if (is_narrow(from)) return cast(to_float32(value, from), DType::Float32, to);
-        return test(is_floating(from) ? Op::OpFUnordNotEqual : Op::OpINotEqual, value,
-                    constant(from, 0));
+    QUERN_CHECK(!is_narrow(from) && !is_narrow(to) && to != DType::Bool, "casts that are legal");
+    if (from_real && to_real) return exact(Op::OpFConvert, to, {value});
+    if (from_real) {
+        return exact(is_signed_integer(to) ? Op::OpConvertFToS : Op::OpConvertFToU, to, {value});
     }
-    if (!is_floating(from) && !is_floating(to)) return resized(from, to, value);
-    if (!is_floating(from)) {
-        const Op convert = is_signed_integer(from) ? Op::OpConvertSToF : Op::OpConvertUToF;
-        if (!is_narrow(to)) return exact(convert, to, {value});
-        if (size_of(from) >= 4) value = sticky_integer(value, from);
-        if (size_of(from) <= 4) return from_float32(exact(convert, DType::Float32, {value}), to);
-        return from_float32(sticky_float(exact(convert, DType::Float64, {value})), to);
-    }
-    if (!is_floating(to)) {
-        if (is_narrow(from)) return saturate(to_float32(value, from), DType::Float32, to);
-        return saturate(value, from, to);
-    }
-    if (is_narrow(from)) return cast(to_float32(value, from), DType::Float32, to);
-    if (from == DType::Float32) {
-        return to == DType::Float64 ? exact(Op::OpFConvert, to, {value}) : from_float32(value, to);
-    }
-    return to == DType::Float32 ? exact(Op::OpFConvert, to, {value})
-                                : from_float32(sticky_float(value), to);
-}
-
-Id Code::to_float32(Id value, DType from) {
-    if (from == DType::Float32) return value;
-    if (from == DType::Float16) return half_to_float(value);
-    const Id wide = resized(DType::UInt16, DType::UInt32, value);
-    return bitcast(DType::Float32, word(Op::OpShiftLeftLogical, wide, u32(16)));
-}
-
-Id Code::from_float32(Id value, DType to) {
-    if (to == DType::Float32) return value;
-    return to == DType::BFloat16 ? float_to_bfloat(value) : float_to_half(value);
-}
-
-/// Normal numbers move to the other exponent; denormal ones are integers times 2^-24.
-Id Code::half_to_float(Id value) {
-    const Id all = resized(DType::UInt16, DType::UInt32, value);
-    const Id sign = word(Op::OpShiftLeftLogical, word(Op::OpBitwiseAnd, all, u32(0x8000)), u32(16));
-    const Id rest = word(Op::OpBitwiseAnd, all, u32(0x7fff));
-    const Id moved = word(Op::OpShiftLeftLogical, rest, u32(13));
-    const Id normal = word(Op::OpIAdd, moved, u32(112u << 23));
-    const Id special = word(Op::OpBitwiseOr, moved, u32(0x7f800000));
-    const Id small = bitcast(DType::UInt32, exact(Op::OpFMul, DType::Float32,
-                                                  {exact(Op::OpConvertUToF, DType::Float32, {rest}),
-                                                   real(DType::Float32, 0x1p-24)}));
-    Id result = select(DType::UInt32, test(Op::OpULessThan, rest, u32(0x400)), small, normal);
-    result =
-        select(DType::UInt32, test(Op::OpUGreaterThanEqual, rest, u32(0x7c00)), special, result);
-    // A signalling NaN becomes quiet.
-    const Id quiet = word(Op::OpBitwiseOr, result, u32(0x400000));
-    result = select(DType::UInt32, test(Op::OpUGreaterThan, rest, u32(0x7c00)), quiet, result);
-    return bitcast(DType::Float32, word(Op::OpBitwiseOr, result, sign));
-}
-
-/// Adding 0.5 aligns a denormal result's last bit with a float's; the rest rounds by its bits.
-Id Code::float_to_half(Id value) {
-    const Id all = bitcast(DType::UInt32, value);
-    const Id rest = word(Op::OpBitwiseAnd, all, u32(0x7fffffff));
-    const Id sign =
-        word(Op::OpBitwiseAnd, word(Op::OpShiftRightLogical, all, u32(16)), u32(0x8000));
-    const Id aligned = exact(Op::OpFAdd, DType::Float32,
-                             {bitcast(DType::Float32, rest), real(DType::Float32, 0.5)});
-    const Id small = word(Op::OpISub, bitcast(DType::UInt32, aligned), u32(0x3f000000));
-    const Id odd = word(Op::OpBitwiseAnd, word(Op::OpShiftRightLogical, rest, u32(13)), u32(1));
-    Id normal = word(Op::OpIAdd, rest, word(Op::OpIAdd, odd, u32(0xfff)));
-    normal = word(Op::OpShiftRightLogical, word(Op::OpISub, normal, u32(112u << 23)), u32(13));
-    Id result = select(DType::UInt32, test(Op::OpULessThan, rest, u32(0x38800000)), small, normal);
-    result = select(DType::UInt32, test(Op::OpUGreaterThanEqual, rest, u32(0x47800000)),
-                    u32(0x7c00), result);
-    const Id payload =
-        word(Op::OpBitwiseAnd, word(Op::OpShiftRightLogical, rest, u32(13)), u32(0x3ff));
-    const Id nan = word(Op::OpBitwiseOr, payload, u32(0x7e00));
-    result = select(DType::UInt32, test(Op::OpUGreaterThan, rest, u32(0x7f800000)), nan, result);
-    return resized(DType::UInt32, DType::UInt16, word(Op::OpBitwiseOr, result, sign));
-}
-
-Id Code::float_to_bfloat(Id value) {
-    const Id all = bitcast(DType::UInt32, value);
-    const Id high = word(Op::OpShiftRightLogical, all, u32(16));
-    const Id odd = word(Op::OpBitwiseAnd, high, u32(1));
-    const Id sum = word(Op::OpIAdd, all, word(Op::OpIAdd, odd, u32(0x7fff)));
-    const Id rounded = word(Op::OpShiftRightLogical, sum, u32(16));
-    const Id rest = word(Op::OpBitwiseAnd, all, u32(0x7fffffff));
-    const Id is_nan = test(Op::OpUGreaterThan, rest, u32(0x7f800000));
-    const Id nan = word(Op::OpBitwiseOr, high, u32(0x40));
-    return resized(DType::UInt32, DType::UInt16, select(DType::UInt32, is_nan, nan, rounded));
-}
-
-/// An integer that is a float of its size, and rounds to a 16-bit float as the given one does: from
-/// where floats have gaps, what 12 bits say is only whether they are 0. 16-bit floats are farther
-/// apart there.
-Id Code::sticky_integer(Id value, DType from) {
-    const bool is_signed = is_signed_integer(from);
-    const DType dtype = size_of(from) == 8 ? DType::UInt64 : DType::UInt32;
-    const std::uint64_t exact = std::uint64_t{1} << (size_of(from) == 8 ? 53 : 24);
-    const auto number = [&](std::uint64_t n) { return constant(dtype, n); };
-    const Id shifted = is_signed ? binary(Op::OpIAdd, dtype, value, number(exact)) : value;
-    const Id is_exact = test(Op::OpULessThanEqual, shifted, number(is_signed ? 2 * exact : exact));
-    const Id low = binary(Op::OpBitwiseAnd, dtype, value, number(0xfff));
-    const Id high = binary(Op::OpBitwiseAnd, dtype, value, number(~std::uint64_t{0xfff}));
-    const Id between = binary(Op::OpBitwiseOr, dtype, high, number(0x800));
-    const Id sticky = select(dtype, test(Op::OpIEqual, low, number(0)), high, between);
-    return select(dtype, is_exact, value, sticky);
-}
-
-/// A float that rounds to a narrower format as the double does: where the double does not fit, the
-/// neighbour of it whose last bit is set.
-Id Code::sticky_float(Id value) {
-    const Id near = exact(Op::OpFConvert, DType::Float32, {value});
-    const Id back = exact(Op::OpFConvert, DType::Float64, {near});
-    const Id all = bitcast(DType::UInt32, near);
-    const Id odd = test(Op::OpINotEqual, word(Op::OpBitwiseAnd, all, u32(1)), u32(0));
-    const Id is_exact = test(Op::OpFUnordEqual, back, value);
-    // Of numbers of one sign.
-    const auto magnitude = [&](Id x) {
-        return binary(Op::OpBitwiseAnd, DType::UInt64, bitcast(DType::UInt64, x),
-                      u64(~std::uint64_t{0} >> 1));
-    };
-    const Id below = test(Op::OpULessThan, magnitude(back), magnitude(value));
-    const Id moved =
-        word(Op::OpIAdd, all, select(DType::UInt32, below, u32(1), u32(~std::uint32_t{0})));
-    return bitcast(DType::Float32, select(DType::UInt32, either(odd, is_exact), all, moved));
-}
-
-Id Code::saturate(Id value, DType from, DType to) {
-    const bool is_signed = is_signed_integer(to);
-    const auto width = int(bits(to));
-    const double above = std::ldexp(1.0, is_signed ? width - 1 : width);
-    const double least = is_signed ? -above : 0;
-    const std::uint64_t all = ~std::uint64_t{0} >> (64 - width);
-    const std::uint64_t most = is_signed ? all >> 1 : all;
-    const Id too_high = test(Op::OpFOrdGreaterThanEqual, value, real(from, above));
-    const Id too_low = test(Op::OpFOrdLessThanEqual, value, real(from, least));
-    const Id is_nan = test(Op::OpFUnordNotEqual, value, value);
-    // What is out of range has no defined conversion.
-    const Id inside = select(from, either(either(too_high, too_low), is_nan), real(from, 0), value);
-    // No device must convert to integers narrower than 32 bits.
-    const DType wide = width >= 32 ? to : is_signed ? DType::Int32 : DType::UInt32;
-    Id result = exact(is_signed ? Op::OpConvertFToS : Op::OpConvertFToU, wide, {inside});
-    if (wide != to) result = resized(wide, to, result);
-    result = select(to, too_high, constant(to, most), result);
-    return select(to, too_low, constant(to, is_signed ? most + 1 : 0), result);
+    if (!to_real) return resized(from, to, value);
+    return exact(is_signed_integer(from) ? Op::OpConvertSToF : Op::OpConvertUToF, to, {value});
 }
 
 }  // namespace quern::vulkan

@@ -28,10 +28,8 @@ public:
     Id u64(std::uint64_t value) { return constant(DType::UInt64, value); }
     Id real(DType dtype, double value);
 
-    Id unary(spv::Op op, DType dtype, Id a) { return fit(dtype, m_.op(op, type(dtype), {a})); }
-    Id binary(spv::Op op, DType dtype, Id a, Id b) {
-        return fit(dtype, m_.op(op, type(dtype), {a, b}));
-    }
+    Id unary(spv::Op op, DType dtype, Id a) { return m_.op(op, type(dtype), {a}); }
+    Id binary(spv::Op op, DType dtype, Id a, Id b) { return m_.op(op, type(dtype), {a, b}); }
 
     /// An integer of some width in another; the upper bits of a narrower result go.
     Id resized(DType from, DType to, Id a);
@@ -59,23 +57,12 @@ public:
     /// a double to a float and back for the double.
     Id exact(spv::Op op, DType dtype, std::initializer_list<Id> operands);
 
-    /// As Tensor::to: floats round to nearest even, floats to integers truncate and saturate with
-    /// NaN as 0, integers wrap, to bool is != 0.
+    /// Those that legalised functions have: lir/legalise.h.
     Id cast(Id value, DType from, DType to);
 
 private:
-    Id to_float32(Id value, DType from);
-    Id from_float32(Id value, DType to);
-    Id half_to_float(Id value);
-    Id float_to_half(Id value);
-    Id float_to_bfloat(Id value);
-    Id sticky_float(Id value);
-    Id sticky_integer(Id value, DType dtype);
-    Id saturate(Id value, DType from, DType to);
-
     /// Whether values of the dtype are 32 bits though it has fewer.
     bool is_widened(DType dtype) const;
-    Id word(spv::Op op, Id a, Id b) { return binary(op, DType::UInt32, a, b); }
 
     Module& m_;
     Integers integers_;

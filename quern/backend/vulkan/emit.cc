@@ -264,20 +264,12 @@ private:
     Id unary(const Inst& i) {
         const DType d = i.type.dtype;
         const Id a = value(i.a);
-        const bool is_narrow = is_floating(d) && size_of(d) == 2;
         switch (i.op) {
             case lir::Op::Not:
                 return d == DType::Bool ? code_.negated(a) : code_.unary(Op::OpNot, d, a);
             case lir::Op::Neg:
-                if (!is_floating(d)) return code_.unary(Op::OpSNegate, d, a);
-                if (is_narrow) {
-                    return code_.binary(Op::OpBitwiseXor, d, a, code_.constant(d, 0x8000));
-                }
-                return code_.unary(Op::OpFNegate, d, a);
+                return code_.unary(is_floating(d) ? Op::OpFNegate : Op::OpSNegate, d, a);
             case lir::Op::Abs:
-                if (is_narrow) {
-                    return code_.binary(Op::OpBitwiseAnd, d, a, code_.constant(d, 0x7fff));
-                }
                 return code_.function(GLSLstd450FAbs, d, a);
             case lir::Op::Sqrt:
                 return code_.function(GLSLstd450Sqrt, d, a);
@@ -330,14 +322,7 @@ private:
             case lir::Op::Div:
                 return arithmetic(Op::OpFDiv, is_signed ? Op::OpSDiv : Op::OpUDiv);
             case lir::Op::Rem:
-                if (!is_signed) return code_.binary(Op::OpUMod, d, a, b);
-                // OpSRem is not defined for negative numbers in Vulkan.
-                return code_.binary(
-                    Op::OpISub, d, a,
-                    code_.binary(Op::OpIMul, d, code_.binary(Op::OpSDiv, d, a, b), b));
-            case lir::Op::Min:
-            case lir::Op::Max:
-                return extreme(op == lir::Op::Max, d, a, b);
+                return code_.binary(Op::OpUMod, d, a, b);
             case lir::Op::And:
                 return logic(Op::OpLogicalAnd, Op::OpBitwiseAnd);
             case lir::Op::Or:
@@ -355,21 +340,7 @@ private:
         }
     }
 
-    /// a if it is NaN or better than b, else b.
-    Id extreme(bool is_max, DType d, Id a, Id b) {
-        const Id better =
-            is_max ? compare(lir::Op::Less, d, b, a) : compare(lir::Op::Less, d, a, b);
-        const Id chosen = code_.select(d, better, a, b);
-        if (!is_floating(d)) return chosen;
-        return code_.select(d, compare(lir::Op::NotEqual, d, a, a), a, chosen);
-    }
-
     Id compare(lir::Op op, DType d, Id a, Id b) {
-        if (is_floating(d) && size_of(d) == 2) {
-            a = code_.cast(a, d, DType::Float32);
-            b = code_.cast(b, d, DType::Float32);
-            d = DType::Float32;
-        }
         const auto pick = [&](Op real, Op with_sign, Op without, Op truth) {
             return is_floating(d)         ? real
                    : d == DType::Bool     ? truth

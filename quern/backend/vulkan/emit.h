@@ -116,9 +116,9 @@ std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::u
 Groups groups_of(const lir::Function& function, std::uint32_t group = kGroup);
 
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
-/// If it has several lanes an invocation is one of them, else it does a point. Integers of 8 and 16
-/// bits that the device lacks are kept in 32 bits; the function has none of 64 if the device has
-/// none (lir/without_int64.h). Buffers are below 2^31 bytes; on a device that has integers of 64
+/// If it has several lanes an invocation is one of them, else it does a point. It is legalised for
+/// the device (lir/legalise.h, native_of): integers of 8 and 16 bits that it lacks are moved in 32
+/// bits. Buffers are below 2^31 bytes; on a device that has integers of 64
 /// bits as large as their pieces together, and those that have addresses of any size. Needs Vulkan
 /// 1.2 and what its capabilities say.
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,

@@ -153,8 +153,7 @@ public:
         const Integers integers = points == PointsAre::InvocationsOf32
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
-        target.has_int64 = integers.has_64;
-        target.has_float64 = integers.has_64 && abilities.core.shaderFloat64;
+        target.native = native_of(integers, abilities.core.shaderFloat64);
         target.is_small = variant.may_be_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
@@ -168,6 +167,9 @@ public:
                 target.atoms.clear();
                 plan = schedule::plan(kernel, facts, numerics, target);
                 functions = schedule::for_lanes(plan, target.subgroup, target.group_bytes);
+            }
+            for (lir::Function& function : functions) {
+                function = lir::legalise(std::move(function), target.native);
             }
             result.is_small = plan.is_small;
             result.image = image_of(plan, {});

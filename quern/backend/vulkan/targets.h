@@ -1,15 +1,33 @@
 #pragma once
 
+#include "quern/backend/vulkan/emit.h"
 #include "quern/schedule/plan.h"
 
 namespace quern::vulkan {
 
-// What schedules are made for where an invocation does a point, and where a work-group does.
-// Devices need not round a product and a sum at once. An invocation has sums of 8 x 8 elements,
+/// What SPIR-V has no instruction for, or does not define for every operand.
+inline constexpr lir::Native kNative{.fma = false,
+                                     .half_casts = false,
+                                     .saturating_casts = false,
+                                     .extremes = false,
+                                     .signed_remainders = false};
+
+/// What a device with these integers computes.
+inline lir::Native native_of(const Integers& integers, bool has_float64) {
+    lir::Native native = kNative;
+    native.int8 = integers.has_8;
+    native.int16 = integers.has_16;
+    native.int64 = integers.has_64;
+    native.float64 = integers.has_64 && has_float64;
+    return native;
+}
+
+// What schedules are made for where an invocation does a point, and where a work-group does. An
+// invocation has sums of 8 x 8 elements,
 // which share loads: drivers on processors load lane by lane. For groups drivers take long to
 // compile large bodies.
-inline const schedule::Target kInvocations{.lanes = 1, .has_fma = false, .registers = 128};
+inline const schedule::Target kInvocations{.lanes = 1, .native = kNative, .registers = 128};
 inline const schedule::Target kGroups{
-    .lanes = 16, .rows = 8, .has_packets = true, .has_fma = false, .registers = 8};
+    .lanes = 16, .rows = 8, .has_packets = true, .native = kNative, .registers = 8};
 
 }  // namespace quern::vulkan
