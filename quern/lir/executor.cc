@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 /// More than one lane, or point.
 constexpr std::uint32_t kSeveral = kNobody - 1;
 
-/// Who touched a byte: in which point, how many barriers after its beginning.
+/// Who touched a byte, or several: in which point, how many barriers after its beginning.
 struct Touch {
     std::uint32_t point = kNobody;
     std::uint32_t barriers = 0;
@@ -47,8 +48,14 @@ struct Region {
     /// Each point has its own.
     bool is_of_point = false;
 
-    /// Of each byte; none if nobody writes here.
+    /// Of each `unit` bytes, which are touched together; none if nobody writes here.
     std::vector<Cell> cells;
+    std::size_t unit = 1;
+
+    void watch(std::size_t bytes) {
+        unit = bytes;
+        cells.resize(std::size_t(memory.end - memory.begin) / unit);
+    }
 
     bool has(std::int64_t begin, std::int64_t bytes) const {
         return memory.begin <= begin && begin <= memory.end - bytes;
@@ -64,10 +71,11 @@ struct Frame {
     /// before.
     ValueId owner = kNone;
     std::size_t used = 0;
+
+    bool operator==(const Frame&) const = default;
 };
 
 struct Lane {
-    std::vector<std::uint64_t> values;
     std::vector<Frame> frames;
 
     /// Of memory for arrays, and where each array is.
@@ -88,11 +96,12 @@ public:
     Executor(const Function& function, const Launch& launch)
         : f_(function), launch_(launch), scratch_(launch.local_bytes), lanes_(function.lanes) {
         if (launch.counts_banks) banks_.emplace(lanes_.size(), f_.insts.size());
-        values_ = f_.insts.size();
+        std::size_t count = f_.insts.size();
         for (const Inst& i : f_.insts) {
-            beyond_.push_back(values_);
-            values_ += i.type.packet - std::size_t{1};
+            beyond_.push_back(count);
+            count += i.type.packet - std::size_t{1};
         }
+        values_.resize(count * lanes_.size());
         std::vector<bool> is_written(f_.buffers.size(), false);
         for (const Inst& i : f_.insts) {
             if (is_store(i.op)) is_written[i.buffer] = true;
@@ -108,14 +117,15 @@ public:
                 region.memory = {shown_[b].data(), 0, std::int64_t(shown_[b].size())};
                 region.is_of_point = true;
             }
-            if (is_written[b]) {
-                region.cells.resize(std::size_t(region.memory.end - region.memory.begin));
-            }
+            if (is_written[b]) region.watch(size_of(buffer.dtype));
             regions_.push_back(std::move(region));
         }
         arrays_.memory = {scratch_.data(), 0, std::int64_t(scratch_.size())};
         arrays_.is_of_point = true;
-        arrays_.cells.resize(scratch_.size());
+        // Each begins at a multiple of more than an element.
+        std::size_t least = kAlignment;
+        for (const Buffer& buffer : f_.buffers) least = std::min(least, size_of(buffer.dtype));
+        arrays_.watch(least);
     }
 
     Execution run() {
@@ -132,8 +142,9 @@ private:
         matrix_lane_ = lanes_.size();
         std::fill(scratch_.begin(), scratch_.end(), std::byte{0xFF});
         for (auto& array : shown_) std::fill(array.begin(), array.end(), std::byte{0xFF});
+        std::ranges::fill(values_, 0);
+        are_together_ = true;
         for (Lane& lane : lanes_) {
-            lane.values.assign(values_, 0);
             lane.frames.assign(1, Frame{});
             lane.used = 0;
             lane.arrays.assign(f_.buffers.size(), {});
@@ -141,13 +152,149 @@ private:
             lane.stop = kNone;
         }
         while (result_.mistake.empty()) {
+            if (are_together_) {
+                go_on_together();
+                if (are_together_) return;
+            }
             for (lane_ = 0; lane_ < lanes_.size() && result_.mistake.empty(); ++lane_) {
                 go_on(lanes_[lane_]);
             }
             if (banks_) banks_->meet();
             if (result_.mistake.empty() && !meet()) return;
+            are_together_ = std::ranges::all_of(
+                lanes_, [&](const Lane& lane) { return lane.frames == lanes_[0].frames; });
         }
     }
+
+    // All lanes together: an instruction of each before the next
+
+    /// Until lanes go different ways, or all have ended. The first lane's frames are those of all.
+    void go_on_together() {
+        Lane& first = lanes_[0];
+        while (are_together_ && first.state == Lane::State::Runs && result_.mistake.empty()) {
+            Frame& frame = first.frames.back();
+            const auto& block = f_.blocks[frame.block];
+            bool is_plain = true;
+            while (is_plain && frame.next < block.size()) {
+                const ValueId id = block[frame.next++];
+                is_plain = only_computes(class_of(f_[id].op));
+                is_plain ? compute(f_[id], id) : step_together(f_[id], id);
+            }
+            if (is_plain) leave_together();
+        }
+    }
+
+    void compute(const Inst& i, ValueId id) {
+        const std::span<std::uint64_t> result(all(id), lanes_.size());
+        const std::uint64_t *a = all(i.a), *b = all(i.b);
+        switch (class_of(i.op)) {
+            case OpClass::Leaf:
+                std::ranges::fill(result, leaf(i));
+                for (std::size_t n = 0; i.op == Op::Lane && n < result.size(); ++n) result[n] = n;
+                return;
+            case OpClass::Binary:
+                return binary_of(i.op, i.type.dtype, result, a, b);
+            case OpClass::Compare:
+                return compare_of(i.op, f_[i.a].type.dtype, result, a, b);
+            case OpClass::Select:
+                for (std::size_t n = 0; n < result.size(); ++n) {
+                    result[n] = a[n] != 0 ? b[n] : all(i.c)[n];
+                }
+                return;
+            case OpClass::Convert:
+                if (i.op == Op::Cast && i.bits != kInRange) {
+                    return cast_of(f_[i.a].type.dtype, i.type.dtype, result, a);
+                }
+                return in_turn(i, id);
+            default:
+                return in_turn(i, id);
+        }
+    }
+
+    /// The instruction for each lane.
+    void in_turn(const Inst& i, ValueId id) {
+        for (lane_ = 0; lane_ < lanes_.size() && result_.mistake.empty(); ++lane_) {
+            step(lanes_[lane_], i, id);
+        }
+    }
+
+    void step_together(const Inst& i, ValueId id) {
+        const bool is_meeting =
+            i.op == Op::Barrier || i.op == Op::FromLane || class_of(i.op) == OpClass::Matrix;
+        if (is_meeting) {
+            if (banks_) banks_->meet();
+            pass(id);
+        } else if (class_of(i.op) == OpClass::Register || i.op == Op::Splat) {
+            const bool is_set = i.op == Op::Set;
+            std::copy_n(all(is_set ? i.b : i.a), lanes_.size(), all(is_set ? i.a : id));
+        } else if (class_of(i.op) != OpClass::Control) {
+            in_turn(i, id);
+        } else if (i.op == Op::For) {
+            std::copy_n(all(i.a), lanes_.size(), all(id));
+            const auto inside = alike([&](const Lane& lane) { return is_inside(lane, id); });
+            const auto begins =
+                alike([&](const Lane& lane) { return get(lane, id) == get(lanes_[0], id); });
+            if (!inside || begins != true) return part();
+            if (*inside) lanes_[0].frames.push_back({i.body, 0, id, lanes_[0].used});
+        } else if (i.op == Op::If) {
+            const auto holds = alike([&](const Lane& lane) { return get(lane, i.a) != 0; });
+            if (!holds) return part();
+            const BlockId block = *holds ? i.body : i.otherwise;
+            if (block != kNoBlock) lanes_[0].frames.push_back({block, 0, id, lanes_[0].used});
+        } else if (alike([&](const Lane& lane) { return fails(lane, i); }) != false) {
+            part();
+        }
+    }
+
+    void leave_together() {
+        Lane& first = lanes_[0];
+        const Frame frame = first.frames.back();
+        if (!exists(frame.owner)) {
+            for (Lane& lane : lanes_) lane.state = Lane::State::Ended;
+            if (banks_) banks_->meet();
+            return;
+        }
+        if (f_[frame.owner].op == Op::For) {
+            for (Lane& lane : lanes_) {
+                lane.used = frame.used;
+                count_up(lane, frame.owner);
+            }
+            const auto inside =
+                alike([&](const Lane& lane) { return is_inside(lane, frame.owner); });
+            if (!inside) return leave_apart();
+            if (*inside) {
+                first.frames.back().next = 0;
+                return;
+            }
+        }
+        first.frames.pop_back();
+    }
+
+    /// What holds for each lane, or none if that differs.
+    template <class Holds>
+    std::optional<bool> alike(const Holds& holds) const {
+        const bool first = holds(lanes_[0]);
+        for (const Lane& lane : lanes_) {
+            if (holds(lane) != first) return std::nullopt;
+        }
+        return first;
+    }
+
+    /// Lanes go on alone, with this instruction.
+    void part() {
+        --lanes_[0].frames.back().next;
+        for (Lane& lane : lanes_) lane.frames = lanes_[0].frames;
+        are_together_ = false;
+    }
+
+    /// Some begin another iteration, others leave the loop.
+    void leave_apart() {
+        for (Lane& lane : lanes_) lane.frames = lanes_[0].frames;
+        for (Lane& lane : lanes_) begin_again_or_leave(lane);
+        are_together_ = false;
+    }
+
+    // Lanes alone
 
     /// Whether all lanes wait at one barrier or exchange; then they go on. None may wait alone, or
     /// for one that has failed.
@@ -175,15 +322,18 @@ private:
             return false;
         }
         if (first.state != Lane::State::Waits) return false;
-        const Op op = f_[first.stop].op;
-        if (op == Op::Barrier) {
-            ++barriers_;
-        } else if (class_of(op) == OpClass::Matrix) {
-            if (!take_matrices(first.stop)) return false;
-        } else if (!exchange(first.stop)) {
-            return false;
-        }
+        if (!pass(first.stop)) return false;
         for (Lane& lane : lanes_) lane.state = Lane::State::Runs;
+        return true;
+    }
+
+    /// What lanes do where they have met. Whether they may.
+    bool pass(ValueId id) {
+        const Op op = f_[id].op;
+        if (op != Op::Barrier) {
+            return class_of(op) == OpClass::Matrix ? take_matrices(id) : exchange(id);
+        }
+        ++barriers_;
         return true;
     }
 
@@ -271,9 +421,7 @@ private:
         for (std::size_t n = 1; n < lane.frames.size(); ++n) {
             const ValueId owner = lane.frames[n].owner;
             if (owner != first.frames[n].owner) return false;
-            if (lane.values[std::uint32_t(owner)] != first.values[std::uint32_t(owner)]) {
-                return false;
-            }
+            if (get(lane, owner) != get(first, owner)) return false;
         }
         return true;
     }
@@ -301,17 +449,26 @@ private:
             lane.state = Lane::State::Ended;
             return;
         }
-        const Inst& owner = f_[frame.owner];
-        if (owner.op == Op::For) {
-            lane.used = frame.used;
-            set(lane, frame.owner,
-                binary_of(Op::Add, owner.type.dtype, get(lane, frame.owner), owner.bits));
-            if (is_inside(lane, frame.owner)) {
-                lane.frames.back().next = 0;
-                return;
-            }
+        if (f_[frame.owner].op != Op::For) {
+            lane.frames.pop_back();
+            return;
         }
-        lane.frames.pop_back();
+        lane.used = frame.used;
+        count_up(lane, frame.owner);
+        begin_again_or_leave(lane);
+    }
+
+    void count_up(const Lane& lane, ValueId loop) {
+        const Inst& i = f_[loop];
+        set(lane, loop, binary_of(Op::Add, i.type.dtype, get(lane, loop), i.bits));
+    }
+
+    void begin_again_or_leave(Lane& lane) {
+        if (is_inside(lane, lane.frames.back().owner)) {
+            lane.frames.back().next = 0;
+        } else {
+            lane.frames.pop_back();
+        }
     }
 
     bool is_inside(const Lane& lane, ValueId loop) const {
@@ -319,13 +476,24 @@ private:
         return compare_of(Op::Less, i.type.dtype, get(lane, loop), get(lane, i.b));
     }
 
-    std::uint64_t get(const Lane& lane, ValueId id) const { return lane.values[std::uint32_t(id)]; }
-    void set(Lane& lane, ValueId id, std::uint64_t bits) { lane.values[std::uint32_t(id)] = bits; }
+    /// What each lane has.
+    std::uint64_t* all(ValueId id) {
+        return exists(id) ? &values_[std::uint32_t(id) * lanes_.size()] : nullptr;
+    }
+    std::size_t place(const Lane& lane, std::size_t value) const {
+        return value * lanes_.size() + std::size_t(&lane - lanes_.data());
+    }
+    std::uint64_t get(const Lane& lane, ValueId id) const {
+        return values_[place(lane, std::uint32_t(id))];
+    }
+    void set(const Lane& lane, ValueId id, std::uint64_t bits) {
+        values_[place(lane, std::uint32_t(id))] = bits;
+    }
 
     /// A number of a packet.
-    std::uint64_t& element(Lane& lane, ValueId id, std::size_t n) {
+    std::uint64_t& element(const Lane& lane, ValueId id, std::size_t n) {
         const std::size_t first = std::uint32_t(id);
-        return lane.values[n == 0 ? first : beyond_[first] + n - 1];
+        return values_[place(lane, n == 0 ? first : beyond_[first] + n - 1)];
     }
 
     void packet(Lane& lane, const Inst& i, ValueId id) {
@@ -424,13 +592,16 @@ private:
                 lane.state = Lane::State::Waits;
                 lane.stop = id;
                 return;
-            default: {
-                const bool is_asked = !exists(i.c) || get(lane, i.c) != 0;
-                if (!is_asked || get(lane, i.a) != 0) return;
+            default:
+                if (!fails(lane, i)) return;
                 lane.state = Lane::State::Failed;
                 lane.stop = id;
-            }
         }
+    }
+
+    /// Of an assertion.
+    bool fails(const Lane& lane, const Inst& i) const {
+        return get(lane, i.a) == 0 && (!exists(i.c) || get(lane, i.c) != 0);
     }
 
     void memory(Lane& lane, const Inst& i, ValueId id) {
@@ -447,8 +618,10 @@ private:
             }
             lane.arrays[i.buffer] = {std::int64_t(lane.used), at};
             // The first lane comes first, and all have met if the memory was another array's.
-            const auto first = arrays_.cells.begin() + std::ptrdiff_t(lane.used);
-            if (lane_ == 0) std::for_each(first, first + at, [](Cell& c) { c.is_set = false; });
+            const auto unit = std::int64_t(arrays_.unit);
+            const auto first = arrays_.cells.begin() + std::int64_t(lane.used) / unit;
+            const auto end = first + at / unit;
+            if (lane_ == 0) std::for_each(first, end, [](Cell& c) { c.is_set = false; });
             const std::size_t whole = (std::size_t(at) + kAlignment - 1) / kAlignment * kAlignment;
             lane.used += std::min(whole, room);
             return;
@@ -512,8 +685,10 @@ private:
             if (other.point != point) return !region.is_of_point;
             return other.barriers == barriers_ && other.lane != lane;
         };
-        for (std::int64_t n = 0; n < bytes; ++n) {
-            Cell& cell = region.cells[std::size_t(at - region.memory.begin + n)];
+        const auto unit = std::int64_t(region.unit);
+        const std::int64_t begin = (at - region.memory.begin) / unit;
+        for (std::int64_t n = begin; n < begin + bytes / unit; ++n) {
+            Cell& cell = region.cells[std::size_t(n)];
             if (region.is_of_point && !is_writing && (!cell.is_set || cell.write.point != point)) {
                 return mistake(
                     id, fmt::format("lane {} of point {} reads what nobody wrote", lane_, point_));
@@ -574,9 +749,13 @@ private:
 
     std::optional<Banks> banks_;
 
-    /// How many numbers a lane has, and where those of each packet behind its first one are.
-    std::size_t values_ = 0;
+    /// What each value is in each lane, one behind the other; those of packets behind their first
+    /// number from the values that `beyond_` says.
+    std::vector<std::uint64_t> values_;
     std::vector<std::size_t> beyond_;
+
+    /// Lanes go the same way.
+    bool are_together_ = true;
 
     /// What matrices in lanes are, by the number that the lanes have.
     std::vector<std::vector<std::uint64_t>> matrices_;

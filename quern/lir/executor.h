@@ -44,8 +44,9 @@ struct Execution {
     std::uint32_t bank_steps = 0;
 };
 
-/// Runs a function of LIR without vectors (lir/lanes.h) point by point, and lane by lane between
-/// barriers and exchanges. Reports the first access out of bounds; the first race, which is two
+/// Runs a function of LIR without vectors (lir/lanes.h) point by point: an instruction of all lanes
+/// before the next one while they go the same way, else lane by lane between barriers and
+/// exchanges. Reports the first access out of bounds; the first race, which is two
 /// lanes that touch a byte without a barrier between them, of one subgroup too, or two points, and
 /// one of them writes it; the first barrier or exchange that lanes do not reach together; a
 /// value from another subgroup; and the first element of a point's array that is read and was not

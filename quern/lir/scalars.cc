@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 
 #include "quern/interpret/operations.h"
 #include "quern/support/check.h"
@@ -111,6 +112,12 @@ std::uint64_t of_integers(Op op, T a, T b) {
     }
 }
 
+template <class Work>
+void each(std::span<std::uint64_t> results, const std::uint64_t* a, const std::uint64_t* b,
+          const Work& work) {
+    for (std::size_t n = 0; n < results.size(); ++n) results[n] = work(a[n], b[n]);
+}
+
 template <class T>
 bool holds(Op op, T a, T b) {
     switch (op) {
@@ -171,6 +178,55 @@ bool compare_of(Op op, DType dtype, std::uint64_t a, std::uint64_t b) {
     return holds(op, a, b);
 }
 
+void binary_of(Op op, DType dtype, std::span<std::uint64_t> results, const std::uint64_t* a,
+               const std::uint64_t* b) {
+    const auto floats = [&](const auto& work) {
+        each(results, a, b, [&](std::uint64_t x, std::uint64_t y) {
+            const auto number = [](std::uint64_t bits) {
+                return std::bit_cast<float>(std::uint32_t(bits));
+            };
+            return std::bit_cast<std::uint32_t>(work(number(x), number(y)));
+        });
+    };
+    const auto integers = [&](const auto& work) {
+        const std::uint64_t mask = ~std::uint64_t{0} >> (64 - width_of(dtype));
+        each(results, a, b, [&](std::uint64_t x, std::uint64_t y) { return work(x, y) & mask; });
+    };
+    // Those that most code is of; the others look at operation and dtype for each lane.
+    if (dtype == DType::Float32 && op == Op::Add) return floats(std::plus<float>());
+    if (dtype == DType::Float32 && op == Op::Sub) return floats(std::minus<float>());
+    if (dtype == DType::Float32 && op == Op::Mul) return floats(std::multiplies<float>());
+    if (!is_floating(dtype)) {
+        using Bits = std::uint64_t;
+        if (op == Op::Add) return integers(std::plus<Bits>());
+        if (op == Op::Sub) return integers(std::minus<Bits>());
+        if (op == Op::Mul) return integers(std::multiplies<Bits>());
+        if (op == Op::And) return integers(std::bit_and<Bits>());
+        if (op == Op::Or) return integers(std::bit_or<Bits>());
+        if (op == Op::Xor) return integers(std::bit_xor<Bits>());
+    }
+    each(results, a, b,
+         [&](std::uint64_t x, std::uint64_t y) { return binary_of(op, dtype, x, y); });
+}
+
+void compare_of(Op op, DType dtype, std::span<std::uint64_t> results, const std::uint64_t* a,
+                const std::uint64_t* b) {
+    const auto integers = [&](const auto& work) {
+        const int above = 64 - width_of(dtype);
+        each(results, a, b, [&](std::uint64_t x, std::uint64_t y) {
+            return work(std::int64_t(x << above), std::int64_t(y << above));
+        });
+    };
+    if (is_signed_integer(dtype)) {
+        if (op == Op::Less) return integers(std::less<std::int64_t>());
+        if (op == Op::LessEqual) return integers(std::less_equal<std::int64_t>());
+        if (op == Op::Equal) return integers(std::equal_to<std::int64_t>());
+        if (op == Op::NotEqual) return integers(std::not_equal_to<std::int64_t>());
+    }
+    each(results, a, b,
+         [&](std::uint64_t x, std::uint64_t y) { return compare_of(op, dtype, x, y); });
+}
+
 std::uint64_t fma_of(DType dtype, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     return on_floats(
         dtype, [](auto x, auto y, auto z) { return std::fma(x, y, z); }, a, b, c);
@@ -184,6 +240,21 @@ std::uint64_t cast_of(std::uint64_t a, DType from, DType to) {
     std::uint64_t result = 0;
     convert(&a, from, 1, &result, to, 1);
     return result;
+}
+
+void cast_of(DType from, DType to, std::span<std::uint64_t> results, const std::uint64_t* a) {
+    const bool are_integers = !is_floating(from) && !is_floating(to) && to != DType::Bool;
+    const int above = 64 - width_of(from);
+    const std::uint64_t mask = ~std::uint64_t{0} >> (64 - width_of(to));
+    for (std::size_t n = 0; n < results.size(); ++n) {
+        if (!are_integers) {
+            results[n] = cast_of(a[n], from, to);
+        } else if (is_signed_integer(from)) {
+            results[n] = std::uint64_t(std::int64_t(a[n] << above) >> above) & mask;
+        } else {
+            results[n] = a[n] & mask;
+        }
+    }
 }
 
 bool is_in_range(std::uint64_t a, DType from, DType integer) {

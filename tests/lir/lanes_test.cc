@@ -117,7 +117,7 @@ TEST(Executor, LanesSeeWhatOthersWroteBehindABarrier) {
             EXPECT_EQ(done.mistake, "");
             EXPECT_EQ(code.elements, (std::vector<float>{0, 1, 2, 3, 3, 2, 1, 0, 0, 0}));
         } else {
-            EXPECT_TRUE(says(done, "lane 2 of point 0 writes what lane 1 of point 0 read"))
+            EXPECT_TRUE(says(done, "lane 0 of point 0 reads what lane 3 of point 0 wrote"))
                 << done.mistake;
         }
     }
@@ -127,7 +127,7 @@ TEST(Executor, ReportsAWriteOfWhatOthersReadOrWrote) {
     Code read;
     read.b.load(read.array, read.b.integer(2), 1);
     read.b.store(read.array, read.b.integer(2), read.one, read.is_first());
-    EXPECT_TRUE(says(read.run(), "lane 1 of point 0 reads what lane 0 of point 0 wrote"));
+    EXPECT_TRUE(says(read.run(), "lane 0 of point 0 writes what other lanes read"));
     Code later;
     later.b.load(later.array, later.b.integer(2), 1);
     const ValueId is_last = later.b.compare(Op::Equal, later.lane, later.b.integer(3));
