@@ -102,6 +102,10 @@ public:
             count += i.type.packet - std::size_t{1};
         }
         values_.resize(count * lanes_.size());
+        for (std::size_t n = 0; n < f_.insts.size(); ++n) {
+            const Inst& i = f_.insts[n];
+            if (i.op == Op::Constant) std::fill_n(all(ValueId(n)), lanes_.size(), leaf(i));
+        }
         std::vector<bool> is_written(f_.buffers.size(), false);
         for (const Inst& i : f_.insts) {
             if (is_store(i.op)) is_written[i.buffer] = true;
@@ -142,8 +146,6 @@ private:
         matrix_lane_ = lanes_.size();
         std::fill(scratch_.begin(), scratch_.end(), std::byte{0xFF});
         for (auto& array : shown_) std::fill(array.begin(), array.end(), std::byte{0xFF});
-        std::ranges::fill(values_, 0);
-        are_together_ = true;
         for (Lane& lane : lanes_) {
             lane.frames.assign(1, Frame{});
             lane.used = 0;
@@ -151,6 +153,7 @@ private:
             lane.state = Lane::State::Runs;
             lane.stop = kNone;
         }
+        are_together_ = can_be_together();
         while (result_.mistake.empty()) {
             if (are_together_) {
                 go_on_together();
@@ -161,9 +164,15 @@ private:
             }
             if (banks_) banks_->meet();
             if (result_.mistake.empty() && !meet()) return;
-            are_together_ = std::ranges::all_of(
-                lanes_, [&](const Lane& lane) { return lane.frames == lanes_[0].frames; });
+            are_together_ = can_be_together();
         }
+    }
+
+    /// Whether several lanes are at one place.
+    bool can_be_together() const {
+        return lanes_.size() > 1 && std::ranges::all_of(lanes_, [&](const Lane& lane) {
+                   return lane.frames == lanes_[0].frames;
+               });
     }
 
     // All lanes together: an instruction of each before the next
@@ -189,6 +198,7 @@ private:
         const std::uint64_t *a = all(i.a), *b = all(i.b);
         switch (class_of(i.op)) {
             case OpClass::Leaf:
+                if (i.op == Op::Constant) return;
                 std::ranges::fill(result, leaf(i));
                 for (std::size_t n = 0; i.op == Op::Lane && n < result.size(); ++n) result[n] = n;
                 return;
@@ -512,7 +522,8 @@ private:
         const DType d = i.type.dtype;
         switch (class_of(i.op)) {
             case OpClass::Leaf:
-                return set(lane, id, leaf(i));
+                if (i.op != Op::Constant) set(lane, id, leaf(i));
+                return;
             case OpClass::Unary:
                 return set(lane, id, unary_of(i.op, d, a()));
             case OpClass::Binary:
@@ -750,7 +761,7 @@ private:
     std::optional<Banks> banks_;
 
     /// What each value is in each lane, one behind the other; those of packets behind their first
-    /// number from the values that `beyond_` says.
+    /// number from the values that `beyond_` says. Constants are there from the beginning.
     std::vector<std::uint64_t> values_;
     std::vector<std::size_t> beyond_;
 

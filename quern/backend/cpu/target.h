@@ -5,8 +5,8 @@
 
 namespace quern::cpu {
 
-/// Nor do such processors convert float16.
-inline constexpr lir::Native kWithoutFma{.fma = false, .half_casts = false};
+/// Of scalar code and SSE4.1.
+inline constexpr lir::Native kLeastNative{.fma = false, .half_casts = false};
 
 /// Registers of 512, 256 and 128 bits hold a vector of 16 floats, half of one and a quarter.
 inline schedule::Target target_of(Simd simd) {
@@ -16,13 +16,13 @@ inline schedule::Target target_of(Simd simd) {
         case Simd::Avx2:
             return {.lanes = 16, .registers = 8};
         case Simd::Sse41:
-            return {.lanes = 16, .native = kWithoutFma, .registers = 4};
+            return {.lanes = 16, .native = kLeastNative, .registers = 4};
         case Simd::Neon:
             return {.lanes = 16, .registers = 8};
         case Simd::Scalar:
             break;
     }
-    return {.lanes = 1, .native = kWithoutFma, .registers = 16};
+    return {.lanes = 1, .native = kLeastNative, .registers = 16};
 }
 
 }  // namespace quern::cpu
