@@ -1,6 +1,6 @@
-// What a kernel costs as SPIR-V, and launches on devices "vulkan:N": many without waiting, each
-// with waiting, work on memory of the device and of the host, and a product beside a shader that is
-// written by hand.
+// What a kernel costs as SPIR-V, what code of work-groups costs without a device, and launches on
+// devices "vulkan:N": many without waiting, each with waiting, work on memory of the device and of
+// the host, and a product beside a shader that is written by hand.
 //
 //     bench_vulkan [bench_glsl_matmul]
 
@@ -28,6 +28,7 @@
 #include "quern/lir/lanes.h"
 #include "quern/schedule/plan.h"
 #include "tests/cpu/case.h"
+#include "tests/cpu/lanes_run.h"
 #endif
 
 namespace {
@@ -53,14 +54,26 @@ double least(int runs, const std::function<void()>& run) {
     return best;
 }
 
+Tensor random(std::int64_t count, unsigned seed = 1) {
+    std::mt19937 engine(seed);
+    std::uniform_real_distribution<float> number(-1, 1);
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& value : values) value = number(engine);
+    return Tensor::from({count}, values).to(Device("cpu"));
+}
+
 #ifdef QUERN_HAS_SPIRV
-/// From a kernel to words, as an invocation a point and as a work-group a point; validation and the
-/// driver are not of it.
-void emits(const char* file, const std::vector<Tensor>& operands) {
+cpu_test::Case case_of(const char* file, const std::vector<Tensor>& operands) {
     std::ostringstream text;
     text << std::ifstream(std::filesystem::path(QUERN_SOURCE_DIR) / "examples/kernels" / file)
                 .rdbuf();
-    const cpu_test::Case c(text.str(), operands);
+    return cpu_test::Case(text.str(), operands);
+}
+
+/// From a kernel to words, as an invocation a point and as a work-group a point; validation and the
+/// driver are not of it.
+void emits(const char* file, const std::vector<Tensor>& operands) {
+    const cpu_test::Case c = case_of(file, operands);
     for (const auto& [target, name] : {std::pair{&vulkan::kInvocations, "invocations"},
                                        std::pair{&vulkan::kGroups, "work-groups"}}) {
         schedule::Plan plan;
@@ -91,17 +104,33 @@ void emits() {
     emits("09_matmul.quern", {matrix, matrix});
     emits("14_flash_attention.quern", {heads, heads, heads});
 }
+
+/// The code of work-groups by the executor, and in vectors of this processor, made and run.
+void runs_without_a_device(const char* file, const std::vector<Tensor>& operands) {
+    const cpu_test::Case c = case_of(file, operands);
+    const auto mode = Numerics::Reproducible;
+    cpu_test::LanesRun run;
+    const double executed =
+        least(1, [&] { run = cpu_test::run_on_lanes(c, mode, vulkan::kGroups, 16); });
+    const schedule::Plan plan = cpu_test::plan_of_lanes(c, mode, vulkan::kGroups, 16);
+    std::optional<Tensor> result;
+    const double in_vectors = least(1, [&] { result = c.compiled(plan, cpu::chosen_simd()); });
+    const bool is_same = run.result && result && cpu_test::same_numbers(*run.result, *result);
+    std::printf("%-24s work-groups  executor %.2f s, made and run in vectors %.2f s, %s\n", file,
+                executed, in_vectors, is_same ? "same numbers" : "OTHER NUMBERS");
+}
+
+void runs_without_a_device() {
+    const Tensor matrix = random(256 * 256).reshape({256, 256});
+    const Tensor heads = random(2 * 256 * 64).reshape({1, 2, 256, 64});
+    runs_without_a_device("15_softmax.quern", {random(512 * 512).reshape({512, 512})});
+    runs_without_a_device("09_matmul.quern", {matrix, matrix});
+    runs_without_a_device("14_flash_attention.quern", {heads, heads, heads});
+}
 #else
+void runs_without_a_device() {}
 void emits() { std::printf("skipped: no plug-in with Vulkan\n"); }
 #endif
-
-Tensor random(std::int64_t count, unsigned seed = 1) {
-    std::mt19937 engine(seed);
-    std::uniform_real_distribution<float> number(-1, 1);
-    std::vector<float> values(static_cast<std::size_t>(count));
-    for (float& value : values) value = number(engine);
-    return Tensor::from({count}, values).to(Device("cpu"));
-}
 
 /// That no number is farther from the expected one than `most` of it.
 template <class Most>
@@ -245,6 +274,7 @@ void half_products(const Device& device) {
 int main(int argc, char** argv) {
     const std::string program = argc > 1 ? argv[1] : "";
     emits();
+    runs_without_a_device();
     bool is_any = false;
     for (const DeviceInfo& info : devices()) {
         if (info.type != "vulkan") continue;

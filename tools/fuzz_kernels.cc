@@ -4,12 +4,12 @@
 // row-major, bit by bit. Where the plug-in of the device cpu is, the kernel is compiled too, for
 // one SIMD level of this processor after the other: reproducible code has the interpreter's bits,
 // by the default schedule, by a random legal one and without numbers of 64 bits; strict code is
-// within the generator's bound. So is code for the lanes of work-groups, run lane by lane without
-// races, and that of every device "vulkan:N", whose points are invocations or work-groups;
-// reproducible bits are the interpreter's. "one-way" takes one of the ways to compile each kernel,
-// one of those to run it lane by lane, and one numeric mode for each device "vulkan:N", which its
-// seed chooses, and interprets what has no device, so that many kernels take little time. "rows"
-// makes kernels whose points write elements and read them again.
+// within the generator's bound. So is code for the lanes of work-groups, run lane by lane or in
+// vectors of this processor without races, and that of every device "vulkan:N", whose points are
+// invocations or work-groups; reproducible bits are the interpreter's. "one-way" takes one of the
+// ways to compile each kernel, one of those to run its lanes, and one numeric mode for each device
+// "vulkan:N", which its seed chooses, and interprets what has no device, so that many kernels take
+// little time. "rows" makes kernels whose points write elements and read them again.
 //
 //     fuzz_kernels [COUNT [FIRST_SEED [one-way] [rows]]]
 
@@ -185,12 +185,32 @@ std::string check_compiled(const quern::generator::RandomKernel& kernel, long se
     return {};
 }
 
+/// The code of work-groups in vectors of this processor, watched.
+std::string check_vectors(const quern::generator::RandomKernel& kernel, long seed) {
+    const std::vector<quern::cpu::Simd> levels = quern::cpu_test::levels_here();
+    if (quern::cpu::plugin_path().empty() || levels.empty()) return {};
+    const quern::cpu_test::Case c(kernel.text, kernel.operands);
+    const auto expected = c.interpreted();
+    if (!expected || !quern::schedule::legal(c.kernel()).empty()) return {};
+    quern::schedule::Target target = quern::vulkan::kGroups;
+    target.native.int64 = target.native.float64 = seed % 3 != 0 || !may_be_soft(c, seed);
+    target.native.int8 = target.native.int16 = target.native.int64;
+    const std::uint32_t subgroup = std::array{1u, 4u, 16u, 64u}[seed / 2 % 4];
+    const auto plan =
+        quern::cpu_test::plan_of_lanes(c, quern::Numerics::Reproducible, target, subgroup);
+    const auto got = c.compiled(plan, levels.back(), true);
+    if (!got) return "in vectors: a race, or an assertion failed";
+    return quern::cpu_test::same_numbers(*got, *expected)
+               ? std::string()
+               : "in vectors: it differs from the interpreter";
+}
+
 /// Lane by lane, as work-groups and as invocations run it; one of these ways if so.
 std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed, bool one_way) {
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
     const auto expected = c.interpreted();
     int way = 0;
-    const auto is_chosen = [&] { return !one_way || way++ == seed / 8 % 5; };
+    const auto is_chosen = [&] { return !one_way || way++ == seed / 8 % 6; };
     for (quern::schedule::Target target : {quern::vulkan::kGroups, quern::vulkan::kInvocations}) {
         target.native.float64 = seed % 2 != 0 || !may_be_soft(c, seed);
         // Devices that have no float64 may have integers of 64 bits.
@@ -215,6 +235,12 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed,
             const std::string wrong = check_values(kernel, *run.result);
             if (!wrong.empty()) return where + wrong;
         }
+    }
+    // LLVM takes its time.
+    const bool are_vectors_chosen = one_way ? seed / 8 % 6 == 5 : seed % 8 == 0;
+    if (are_vectors_chosen) {
+        const std::string wrong = check_vectors(kernel, seed);
+        if (!wrong.empty()) return wrong;
     }
     if (!is_chosen()) return {};
     const quern::ir::Facts facts = c.facts();

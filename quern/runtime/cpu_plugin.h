@@ -13,6 +13,10 @@
 // The boundary between the core library and the plug-in that holds LLVM. Both come from the same
 // sources: what does not say the same code_version() is refused.
 
+namespace quern::schedule {
+struct Plan;
+}
+
 namespace quern::cpu {
 
 /// The instructions that code may use. Those of x86-64 need SSE4.1; `Scalar` does one element at a
@@ -52,6 +56,12 @@ struct CompileRequest {
 
     /// False: as for a device without numbers of 64 bits, whose code so runs without one.
     bool has_int64 = true;
+
+    /// What code is made of in place of a plan of its own. Its functions may be those of the lanes
+    /// of work-groups, which become vectors (lir/vectors.h): so code for devices runs without one,
+    /// and fails where lanes race, if that is watched.
+    const schedule::Plan* plan = nullptr;
+    bool watches_races = false;
 
     /// Of the passes on CIR; none: nobody looks.
     schedule::Observer* observer = nullptr;

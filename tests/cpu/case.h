@@ -116,6 +116,18 @@ public:
                                                 .has_int64 = false})));
     }
 
+    /// By the code of a plan whose functions may be those of lanes, or none where it fails.
+    std::optional<Tensor> compiled(const schedule::Plan& plan, cpu::Simd simd,
+                                   bool watches_races = false) const {
+        const ir::Facts f = facts();
+        return compiled(CompiledKernel(kernel(), f,
+                                       compile({.kernel = kernel(),
+                                                .facts = f,
+                                                .simd = simd,
+                                                .plan = &plan,
+                                                .watches_races = watches_races})));
+    }
+
     /// What a device "vulkan:N" makes of it.
     std::optional<Tensor> on_vulkan(const Device& device, Numerics numerics,
                                     vulkan::PointsAre points = vulkan::PointsAre::Chosen,

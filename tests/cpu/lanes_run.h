@@ -46,6 +46,22 @@ inline std::vector<lir::Function> functions_of(const schedule::Plan& plan,
     return schedule::for_lanes(plan, subgroup, group_bytes);
 }
 
+/// The plan with these functions, as they are written for a device.
+inline schedule::Plan with_functions(schedule::Plan plan, std::vector<lir::Function> functions,
+                                     const lir::Native& native) {
+    for (std::size_t n = 0; n < functions.size(); ++n) {
+        plan.stages[n].function = lir::legalise(std::move(functions[n]), native);
+    }
+    return plan;
+}
+
+/// A plan whose functions are those of lanes.
+inline schedule::Plan plan_of_lanes(const Case& c, Numerics numerics,
+                                    const schedule::Target& target, std::uint32_t subgroup) {
+    const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), numerics, target);
+    return with_functions(plan, functions_of(plan, subgroup, target.group_bytes), target.native);
+}
+
 /// Runs these functions in place of a plan's own.
 inline LanesRun run_on_lanes(const Case& c, const schedule::Plan& plan,
                              const std::vector<lir::Function>& functions,

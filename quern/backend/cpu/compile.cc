@@ -15,6 +15,7 @@
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/cpu/emit.h"
 #include "quern/backend/cpu/target.h"
+#include "quern/lir/vectors.h"
 #include "quern/runtime/cpu_plugin.h"
 
 namespace quern::cpu {
@@ -162,6 +163,18 @@ std::string compile_module(Session& session, std::vector<std::byte>& object) {
     return {};
 }
 
+/// Its functions of lanes.
+void put_in_vectors(schedule::Plan& plan, bool watches_races) {
+    for (schedule::Stage& stage : plan.stages) {
+        if (stage.function.lanes == 1) continue;
+        lir::Vectors vectors = lir::in_vectors(stage.function, watches_races);
+        stage.function = std::move(vectors.function);
+        for (const lir::Vectors::Array& array : vectors.arrays) {
+            plan.local.push_back({0, array.dtype, {plan.kernel.integer(array.elements)}});
+        }
+    }
+}
+
 }  // namespace
 }  // namespace quern::cpu
 
@@ -177,7 +190,10 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     result.refusal = schedule::legal(request.kernel);
     if (!result.refusal.empty()) return;
     schedule::Plan plan;
-    if (request.tiling) {
+    if (request.plan) {
+        plan = *request.plan;
+        put_in_vectors(plan, request.watches_races);
+    } else if (request.tiling) {
         ir::Kernel prepared =
             schedule::prepare(request.kernel, request.facts, request.numerics, request.observer);
         result.refusal = request.tiling->numerics == request.numerics

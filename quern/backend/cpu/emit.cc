@@ -32,6 +32,7 @@ public:
           b_(LLVMCreateBuilderInContext(context_)),
           entry_(LLVMCreateBuilderInContext(context_)),
           is_x86_(simd != Simd::Neon),
+          calls_spreads_(simd != Simd::Avx512 && has_many_spreads(function)),
           values_(f_.insts.size(), nullptr),
           buffers_(f_.buffers.size(), nullptr) {}
 
@@ -47,7 +48,7 @@ public:
                                    types_.pointer()};
         function_ = LLVMAddFunction(module_, f_.name.c_str(),
                                     LLVMFunctionType(types_.i32(), arguments, 5, 0));
-        attribute("nounwind");
+        attribute(function_, "nounwind");
         const LLVMBasicBlockRef entry = new_block("entry");
         const LLVMBasicBlockRef body = new_block("body");
         failed_ = new_block("failed");
@@ -69,13 +70,22 @@ public:
     }
 
 private:
+    /// A masked gather or scatter is a branch for each lane where the processor has no instruction
+    /// for it, and LLVM takes seconds for code of hundreds.
+    static bool has_many_spreads(const lir::Function& function) {
+        constexpr int kMany = 32;
+        return std::ranges::count_if(function.insts, [](const Inst& i) {
+                   return (i.op == Op::Gather || i.op == Op::Scatter) && lir::exists(i.c);
+               }) > kMany;
+    }
+
     LLVMBasicBlockRef new_block(const char* name) {
         return LLVMAppendBasicBlockInContext(context_, function_, name);
     }
 
-    void attribute(std::string_view name) {
+    void attribute(LLVMValueRef function, std::string_view name) {
         const unsigned kind = LLVMGetEnumAttributeKindForName(name.data(), name.size());
-        LLVMAddAttributeAtIndex(function_, LLVMAttributeFunctionIndex,
+        LLVMAddAttributeAtIndex(function, LLVMAttributeFunctionIndex,
                                 LLVMCreateEnumAttribute(context_, kind, 0));
     }
 
@@ -396,6 +406,10 @@ private:
         if (!mask) mask = Types::integer(LLVMVectorType(types_.i1(), i.type.lanes), 1);
         const LLVMValueRef align = LLVMConstInt(types_.i32(), size, 0);
         const LLVMTypeRef pointers = LLVMTypeOf(where);
+        if (is_spread && calls_spreads_) {
+            const LLVMValueRef got = spread_by_call(i, type, where, stored, mask);
+            return is_store ? nullptr : from_memory(got, i.type);
+        }
         if (is_store) {
             marked(intrinsic(module_, b_, is_spread ? "llvm.masked.scatter" : "llvm.masked.store",
                              {type, pointers}, {stored, where, align, mask}),
@@ -407,6 +421,40 @@ private:
                              {type, pointers}, {where, align, mask, LLVMConstNull(type)}),
                    i.buffer),
             i.type);
+    }
+
+    /// By a function that all gathers, or scatters, of the type share.
+    LLVMValueRef spread_by_call(const Inst& i, LLVMTypeRef type, LLVMValueRef where,
+                                LLVMValueRef stored, LLVMValueRef mask) {
+        std::vector<LLVMValueRef> arguments = {where, mask};
+        if (stored) arguments.push_back(stored);
+        std::vector<LLVMTypeRef> taken;
+        for (const LLVMValueRef argument : arguments) taken.push_back(LLVMTypeOf(argument));
+        const LLVMTypeRef given = stored ? LLVMVoidTypeInContext(context_) : type;
+        const LLVMTypeRef of = LLVMFunctionType(given, taken.data(), unsigned(taken.size()), 0);
+        const std::string name = std::string(to_string(i.op)) + "." +
+                                 std::string(quern::to_string(i.type.dtype)) + "." +
+                                 std::to_string(i.type.lanes);
+        LLVMValueRef function = LLVMGetNamedFunction(module_, name.c_str());
+        if (!function) {
+            function = LLVMAddFunction(module_, name.c_str(), of);
+            LLVMSetLinkage(function, LLVMInternalLinkage);
+            const LLVMBuilderRef b = LLVMCreateBuilderInContext(context_);
+            LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(context_, function, ""));
+            const auto argument = [&](unsigned n) { return LLVMGetParam(function, n); };
+            const LLVMValueRef align = LLVMConstInt(types_.i32(), size_of(i.type.dtype), 0);
+            if (stored) {
+                intrinsic(module_, b, "llvm.masked.scatter", {type, taken[0]},
+                          {argument(2), argument(0), align, argument(1)});
+                LLVMBuildRetVoid(b);
+            } else {
+                LLVMBuildRet(b, intrinsic(module_, b, "llvm.masked.gather", {type, taken[0]},
+                                          {argument(0), align, argument(1), LLVMConstNull(type)}));
+            }
+            LLVMDisposeBuilder(b);
+            for (const std::string_view each : {"noinline", "nounwind"}) attribute(function, each);
+        }
+        return LLVMBuildCall2(b_, of, function, arguments.data(), unsigned(arguments.size()), "");
     }
 
     LLVMValueRef prefetch(LLVMValueRef where) {
@@ -554,6 +602,7 @@ private:
     LLVMBuilderRef entry_;
     bool is_x86_;
     bool has_streams_ = false;
+    bool calls_spreads_ = false;
     std::vector<LLVMValueRef> values_;
     std::vector<LLVMValueRef> buffers_;
     std::vector<LLVMValueRef> words_;
