@@ -1,11 +1,10 @@
 #include "quern/lir/vectors.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <utility>
 
-#include "quern/lir/builder.h"
+#include "quern/lir/rewrite.h"
 #include "quern/lir/word.h"
 #include "quern/support/check.h"
 
@@ -120,7 +119,8 @@ public:
           width_(std::uint16_t(std::min<std::uint32_t>(lanes_, kWidth))),
           watches_(watches),
           values_(from.insts.size()),
-          homes_(from.insts.size()) {
+          homes_(from.insts.size()),
+          fetched_(from.insts.size(), kTogether) {
         QUERN_CHECK(lanes_ < kSeveral && lanes_ % width_ == 0, "whole vectors of lanes");
         for (BufferId n = 0; n < from.buffers.size(); ++n) {
             const Buffer& buffer = from.buffers[n];
@@ -141,10 +141,8 @@ public:
 
 private:
     static Function outline(const Function& from) {
-        Function to;
-        to.name = from.name;
-        to.parameters = from.parameters;
-        to.buffers = from.buffers;
+        Function to = outline_of(from);
+        to.lanes = to.subgroup = 1;
         for (Buffer& buffer : to.buffers) {
             buffer.elements = 0;
             if (buffer.space == Space::Group) buffer.space = Space::Lane;
@@ -280,6 +278,7 @@ private:
         for (const ValueId operand : {i.a, i.b, i.c}) {
             if (!parts_.varies(operand) || parts_.part(operand) == part) continue;
             if (f_[operand].op == Op::Register) continue;
+            if (std::exchange(fetched_[std::uint32_t(operand)], part) == part) continue;
             numbers(operand).clear();
             for (const BufferId home : homes(operand)) {
                 numbers(operand).push_back(b_.load(home, row_, width_));
@@ -478,6 +477,9 @@ private:
     std::vector<Vectors::Array> arrays_;
     std::vector<std::vector<ValueId>> values_;
     std::vector<std::vector<BufferId>> homes_;
+
+    /// For which part each value was loaded last.
+    std::vector<std::uint32_t> fetched_;
     std::map<BufferId, Touched> watched_;
 
     /// How many there were.
