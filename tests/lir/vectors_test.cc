@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,6 +112,34 @@ TEST_P(MutantsInVectors, ABarrierThatIsGoneFailsWhereTheExecutorFindsARace) {
     if (kernel().needs_all_barriers) {
         EXPECT_EQ(failed, std::min(tried, kTried));
     }
+}
+
+/// With a barrier behind it, so that nothing but the store itself is wrong.
+TEST_F(InVectors, AStoreOfSeveralLanesToOneElementFails) {
+    // One store by each lane.
+    const std::string text = std::regex_replace(
+        std::regex_replace(std::string(kReversed), std::regex("40"), "16"), std::regex("39"), "15");
+    const Case c(text, {uniform({5, 16}, 1)});
+    const schedule::Plan plan =
+        schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+    std::vector<Function> functions = cpu_test::functions_of(plan);
+    Function& f = functions[0];
+    bool is_made = false;
+    for (BlockId block = 0; block < f.blocks.size() && !is_made; ++block) {
+        for (std::size_t n = 0; n < f.blocks[block].size() && !is_made; ++n) {
+            const Inst store = at(f, block, n);
+            if (store.op != Op::Store || f.buffers[store.buffer].elements == 0) continue;
+            f.insts.push_back({.op = Op::Constant, .type = f[store.a].type, .bits = 3});
+            const auto place = ValueId(f.insts.size() - 1);
+            at(f, block, n).a = place;
+            auto& insts = f.blocks[block];
+            insts.insert(insts.begin() + std::ptrdiff_t(n), place);
+            is_made = true;
+        }
+    }
+    ASSERT_TRUE(is_made);
+    const auto with = with_functions(plan, functions, vulkan::kGroups.native);
+    EXPECT_FALSE(c.compiled(with, best_level(), true).has_value());
 }
 
 TEST_F(InVectors, ABarrierThatSomeLanesReachFails) {
