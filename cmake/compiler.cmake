@@ -8,9 +8,10 @@ if(PROJECT_IS_TOP_LEVEL)
 
     find_program(QUERN_CCACHE ccache)
     if(QUERN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-        # The sloppiness is what ccache asks for where headers are precompiled.
-        set(CMAKE_CXX_COMPILER_LAUNCHER
-            ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QUERN_CCACHE})
+        # The sloppiness is what ccache asks for where headers are precompiled; the folder, so that
+        # files that CMake writes are the same in each.
+        set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_BINARY_DIR}
+            CCACHE_SLOPPINESS=pch_defines,time_macros ${QUERN_CCACHE})
     endif()
     find_program(QUERN_MOLD mold)
     if(QUERN_MOLD)

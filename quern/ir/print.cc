@@ -7,6 +7,8 @@
 #include <limits>
 #include <unordered_set>
 
+#include "quern/ir/token.h"
+
 namespace quern::ir {
 namespace {
 
@@ -14,7 +16,7 @@ namespace {
 enum Level : int { kOr, kAnd, kNot, kCompare, kSum, kTerm, kUnary, kPrimary };
 
 /// Deeper expressions are cut: no program that people write comes near.
-constexpr int kMostDepth = 1000;
+constexpr int kMostPrinted = 1000;
 
 struct Infix {
     std::string_view text;
@@ -52,9 +54,6 @@ Infix infix(BinaryOp op) {
             return {"", kPrimary};
     }
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 /// Letters and digits, with single dots between them.
 bool is_word(std::string_view name) {
@@ -230,8 +229,8 @@ private:
     }
 
     void expression(ExprId id, Level least, int depth) {
-        if (static_cast<std::uint32_t>(id) >= k_.exprs.size() || depth > kMostDepth) {
-            text_ += exists(id) && depth > kMostDepth ? "..." : "?";
+        if (static_cast<std::uint32_t>(id) >= k_.exprs.size() || depth > kMostPrinted) {
+            text_ += exists(id) && depth > kMostPrinted ? "..." : "?";
             return;
         }
         const Expr& e = k_[id];

@@ -3,8 +3,6 @@
 namespace quern::ir {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_word_part(char c) { return is_letter(c) || is_digit(c); }
 
 int hexadecimal(char c) {

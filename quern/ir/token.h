@@ -6,6 +6,11 @@
 
 namespace quern::ir {
 
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
 /// A token of the text form of kernels.
 struct Token {
     enum class Kind : std::uint8_t {

@@ -14,15 +14,13 @@
 namespace quern::lir {
 namespace {
 
-constexpr DType kIndex = DType::Int32;
-
-class Pass {
+class LanesPass {
 public:
     /// Who sees that an assertion does not hold: the lane, or all of them.
     enum class Fails : std::uint8_t { Alone, Together };
 
-    Pass(const Function& from, std::span<const std::uint32_t> elements, std::uint32_t lanes,
-         std::uint32_t subgroup, Fails fails)
+    LanesPass(const Function& from, std::span<const std::uint32_t> elements, std::uint32_t lanes,
+              std::uint32_t subgroup, Fails fails)
         : from_(from),
           fails_(fails),
           lanes_(lanes),
@@ -414,12 +412,12 @@ Function for_lanes(const Function& function, std::uint32_t subgroup, std::uint32
     if (lanes == 1) return function;
     const GroupArrays arrays =
         group_arrays(function, bytes - bytes_shown(function, lanes, std::min(subgroup, lanes)));
-    const auto made = [&](Pass::Fails fails) {
-        return Pass(arrays.function, arrays.elements, lanes, subgroup, fails).run();
+    const auto made = [&](LanesPass::Fails fails) {
+        return LanesPass(arrays.function, arrays.elements, lanes, subgroup, fails).run();
     };
-    Function alone = made(Pass::Fails::Alone);
+    Function alone = made(LanesPass::Fails::Alone);
     const bool may_fail_alone = !asserts_in_lanes(function) || !waits(alone);
-    return may_fail_alone ? std::move(alone) : made(Pass::Fails::Together);
+    return may_fail_alone ? std::move(alone) : made(LanesPass::Fails::Together);
 }
 
 bool has_room_for_matrices(const Function& function) {

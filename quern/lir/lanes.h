@@ -6,6 +6,9 @@
 
 namespace quern::lir {
 
+/// Of the number of a lane: what Op::Lane gives.
+inline constexpr DType kIndex = DType::Int32;
+
 /// The lanes of the function's vectors.
 std::uint32_t lanes_of(const Function& function);
 

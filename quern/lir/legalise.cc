@@ -52,12 +52,12 @@ constexpr Set<Op> kArithmetic =
                                    Op::Mul, Op::Div,       Op::Rem,       Op::And, Op::Or,
                                    Op::Xor, Op::ShiftLeft, Op::ShiftRight};
 
-class Pass : public Rewrite {
+class LegalisePass : public Rewrite {
 public:
-    Pass(const Function& from, const Native& native)
+    LegalisePass(const Function& from, const Native& native)
         : Rewrite(from, outline_of(from)), native_(native) {}
 
-    using Rule = ValueId (Pass::*)(const Inst&);
+    using Rule = ValueId (LegalisePass::*)(const Inst&);
 
     ValueId in_32_bits(const Inst& i);
     ValueId compared_to_zero(const Inst& i);
@@ -110,36 +110,40 @@ struct Row {
 
     /// Of the first operand and of the result.
     Set<DType> of, to;
-    Pass::Rule becomes;
+    LegalisePass::Rule becomes;
 };
 
 constexpr Row kTable[] = {
-    {&Native::int8, kArithmetic, kInts8, kAll, &Pass::in_32_bits},
-    {&Native::int16, kArithmetic, kInts16, kAll, &Pass::in_32_bits},
-    {&Native::signed_remainders, {Op::Rem}, kSigned, kSigned, &Pass::by_quotient},
-    {&Native::extremes, kExtremes, kAll, kAll, &Pass::chosen},
-    {nullptr, kExtremes, kHalves, kHalves, &Pass::chosen},
-    {nullptr, kComparisons, kHalves, {DType::Bool}, &Pass::compared_as_float32},
-    {nullptr, {Op::Neg, Op::Abs}, kHalves, kHalves, &Pass::sign_changed},
-    {nullptr, {Op::Fold}, kHalves, kHalves, &Pass::folded},
-    {nullptr, {Op::Cast}, kAll, {DType::Bool}, &Pass::compared_to_zero},
-    {nullptr, {Op::Cast}, kHalves, kAll.but(DType::Float32), &Pass::by_float32},
-    {nullptr, {Op::Cast}, Set{DType::Bool} | kInts8 | kInts16, kHalves, &Pass::by_float32},
-    {nullptr, {Op::Cast}, kWide, kHalves, &Pass::integer_to_half},
-    {nullptr, {Op::Cast}, {DType::Float64}, kHalves, &Pass::double_to_half},
+    {&Native::int8, kArithmetic, kInts8, kAll, &LegalisePass::in_32_bits},
+    {&Native::int16, kArithmetic, kInts16, kAll, &LegalisePass::in_32_bits},
+    {&Native::signed_remainders, {Op::Rem}, kSigned, kSigned, &LegalisePass::by_quotient},
+    {&Native::extremes, kExtremes, kAll, kAll, &LegalisePass::chosen},
+    {nullptr, kExtremes, kHalves, kHalves, &LegalisePass::chosen},
+    {nullptr, kComparisons, kHalves, {DType::Bool}, &LegalisePass::compared_as_float32},
+    {nullptr, {Op::Neg, Op::Abs}, kHalves, kHalves, &LegalisePass::sign_changed},
+    {nullptr, {Op::Fold}, kHalves, kHalves, &LegalisePass::folded},
+    {nullptr, {Op::Cast}, kAll, {DType::Bool}, &LegalisePass::compared_to_zero},
+    {nullptr, {Op::Cast}, kHalves, kAll.but(DType::Float32), &LegalisePass::by_float32},
+    {nullptr, {Op::Cast}, Set{DType::Bool} | kInts8 | kInts16, kHalves, &LegalisePass::by_float32},
+    {nullptr, {Op::Cast}, kWide, kHalves, &LegalisePass::integer_to_half},
+    {nullptr, {Op::Cast}, {DType::Float64}, kHalves, &LegalisePass::double_to_half},
     {&Native::half_casts,
      {Op::Cast},
      {DType::Float16},
      {DType::Float32},
-     &Pass::float16_to_float32},
+     &LegalisePass::float16_to_float32},
     {&Native::half_casts,
      {Op::Cast},
      {DType::Float32},
      {DType::Float16},
-     &Pass::float32_to_float16},
-    {nullptr, {Op::Cast}, {DType::BFloat16}, {DType::Float32}, &Pass::bfloat16_to_float32},
-    {nullptr, {Op::Cast}, {DType::Float32}, {DType::BFloat16}, &Pass::float32_to_bfloat16},
-    {&Native::saturating_casts, {Op::Cast}, kReals, kInts8 | kInts16 | kWide, &Pass::saturated},
+     &LegalisePass::float32_to_float16},
+    {nullptr, {Op::Cast}, {DType::BFloat16}, {DType::Float32}, &LegalisePass::bfloat16_to_float32},
+    {nullptr, {Op::Cast}, {DType::Float32}, {DType::BFloat16}, &LegalisePass::float32_to_bfloat16},
+    {&Native::saturating_casts,
+     {Op::Cast},
+     kReals,
+     kInts8 | kInts16 | kWide,
+     &LegalisePass::saturated},
 };
 
 const Row* row_of(const Inst& i, DType of, const Native& native) {
@@ -164,14 +168,14 @@ const Inst* first_lacking(const Function& function, const Native& native) {
     return nullptr;
 }
 
-ValueId Pass::legal(const Inst& inst) {
+ValueId LegalisePass::legal(const Inst& inst) {
     const Row* row = exists(inst.a) ? row_of(inst, b_.type(inst.a).dtype, native_) : nullptr;
     return row ? (this->*row->becomes)(inst) : b_.copy(inst);
 }
 
 // Integers
 
-ValueId Pass::in_32_bits(const Inst& i) {
+ValueId LegalisePass::in_32_bits(const Inst& i) {
     const DType of = b_.type(i.a).dtype;
     const DType wide = is_signed_integer(of) ? DType::Int32 : DType::UInt32;
     const ValueId b = exists(i.b) ? b_.cast(i.b, wide) : kNone;
@@ -183,32 +187,32 @@ ValueId Pass::in_32_bits(const Inst& i) {
     return b_.cast(legal(inst), of);
 }
 
-ValueId Pass::by_quotient(const Inst& i) {
+ValueId LegalisePass::by_quotient(const Inst& i) {
     const Word a = word(i.a), b = word(i.b);
     return (a - a.with(Op::Div, b) * b).id;
 }
 
 // Comparisons
 
-ValueId Pass::chosen(const Inst& i) {
+ValueId LegalisePass::chosen(const Inst& i) {
     const ValueId better = i.op == Op::Max ? legal(Op::Less, i.b, i.a) : legal(Op::Less, i.a, i.b);
     const ValueId best = b_.select(better, i.a, i.b);
     if (!is_floating(i.type.dtype)) return best;
     return b_.select(legal(Op::NotEqual, i.a, i.a), i.a, best);
 }
 
-ValueId Pass::compared_as_float32(const Inst& i) {
+ValueId LegalisePass::compared_as_float32(const Inst& i) {
     return legal(i.op, cast(i.a, DType::Float32), cast(i.b, DType::Float32));
 }
 
-ValueId Pass::compared_to_zero(const Inst& i) {
+ValueId LegalisePass::compared_to_zero(const Inst& i) {
     const Type type = b_.type(i.a);
     return legal(Op::NotEqual, i.a, b_.splat(b_.constant(type.dtype, 0), type.lanes));
 }
 
 // Floats of 16 bits
 
-ValueId Pass::sign_changed(const Inst& i) {
+ValueId LegalisePass::sign_changed(const Inst& i) {
     const Word bits = word(i.a).bits_as(DType::UInt16);
     const std::uint16_t lanes = b_.type(i.a).lanes;
     const bool is_negation = i.op == Op::Neg;
@@ -217,7 +221,7 @@ ValueId Pass::sign_changed(const Inst& i) {
 }
 
 /// Each sum rounded. Halves first, as in lir.h.
-ValueId Pass::folded(const Inst& i) {
+ValueId LegalisePass::folded(const Inst& i) {
     const DType dtype = i.type.dtype;
     const auto both = [&](ValueId a, ValueId b) {
         if (kExtremes.has(i.fold)) return legal(i.fold, a, b);
@@ -234,12 +238,14 @@ ValueId Pass::folded(const Inst& i) {
     return both(b_.extract(all, 0), b_.extract(all, 1));
 }
 
-ValueId Pass::by_float32(const Inst& i) { return cast(cast(i.a, DType::Float32), i.type.dtype); }
+ValueId LegalisePass::by_float32(const Inst& i) {
+    return cast(cast(i.a, DType::Float32), i.type.dtype);
+}
 
 /// By an integer that is a float of its size, and rounds to a 16-bit float as the given one does:
 /// from where floats have gaps, what 12 bits say is only whether they are 0. 16-bit floats are
 /// farther apart there.
-ValueId Pass::integer_to_half(const Inst& i) {
+ValueId LegalisePass::integer_to_half(const Inst& i) {
     const DType from = b_.type(i.a).dtype;
     const bool is_signed = is_signed_integer(from), is_wide = size_of(from) == 8;
     const std::uint64_t exact = std::uint64_t{1} << (is_wide ? 53 : 24);
@@ -253,7 +259,7 @@ ValueId Pass::integer_to_half(const Inst& i) {
 
 /// By a float that rounds to a narrower format as the double does: where the double does not fit,
 /// the neighbour of it whose last bit is set.
-ValueId Pass::double_to_half(const Inst& i) {
+ValueId LegalisePass::double_to_half(const Inst& i) {
     const Word value = word(i.a), near = value.as(DType::Float32), back = near.as(DType::Float64);
     const auto size = [&](Word x) { return word(b_.unary(Op::Abs, x.id)); };
     const Word bits = near.bits_as(DType::UInt32);
@@ -264,7 +270,7 @@ ValueId Pass::double_to_half(const Inst& i) {
 }
 
 /// Normal numbers move to the other exponent; denormal ones are integers times 2^-24.
-ValueId Pass::float16_to_float32(const Inst& i) {
+ValueId LegalisePass::float16_to_float32(const Inst& i) {
     const Word bits = word(i.a).bits_as(DType::UInt16).as(DType::UInt32);
     const Word sign = (bits & 0x8000) << 16;
     const Word rest = bits & 0x7fff;
@@ -279,7 +285,7 @@ ValueId Pass::float16_to_float32(const Inst& i) {
 }
 
 /// Adding 0.5 aligns a denormal result's last bit with a float's; the rest rounds by its bits.
-ValueId Pass::float32_to_float16(const Inst& i) {
+ValueId LegalisePass::float32_to_float16(const Inst& i) {
     const Word bits = word(i.a).bits_as(DType::UInt32);
     const Word sign = (bits >> 16) & 0x8000;
     const Word rest = bits & 0x7fffffff;
@@ -294,12 +300,12 @@ ValueId Pass::float32_to_float16(const Inst& i) {
     return (size | sign).as(DType::UInt16).bits_as(DType::Float16).id;
 }
 
-ValueId Pass::bfloat16_to_float32(const Inst& i) {
+ValueId LegalisePass::bfloat16_to_float32(const Inst& i) {
     const Word bits = word(i.a).bits_as(DType::UInt16).as(DType::UInt32);
     return (bits << 16).bits_as(DType::Float32).id;
 }
 
-ValueId Pass::float32_to_bfloat16(const Inst& i) {
+ValueId LegalisePass::float32_to_bfloat16(const Inst& i) {
     const Word bits = word(i.a).bits_as(DType::UInt32);
     const Word high = bits >> 16;
     const Word rounded = (bits + ((high & 1) + 0x7fff)) >> 16;
@@ -310,7 +316,7 @@ ValueId Pass::float32_to_bfloat16(const Inst& i) {
 
 // Floats to integers
 
-ValueId Pass::saturated(const Inst& i) {
+ValueId LegalisePass::saturated(const Inst& i) {
     const DType from = b_.type(i.a).dtype, to = i.type.dtype;
     const bool is_signed = is_signed_integer(to);
     const auto width = int(8 * size_of(to));
@@ -355,7 +361,7 @@ Represented represented(Function function, const Native& native, bool are_small)
 
 Function legalise(Function function, const Native& native) {
     if (!first_lacking(function, native)) return function;
-    return Pass(function, native).run();
+    return LegalisePass(function, native).run();
 }
 
 std::string lacking(const Function& function, const Native& native) {

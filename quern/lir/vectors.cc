@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "quern/lir/lanes.h"
 #include "quern/lir/rewrite.h"
 #include "quern/lir/word.h"
 #include "quern/support/check.h"
@@ -12,11 +13,10 @@ namespace quern::lir {
 namespace {
 
 constexpr std::uint16_t kWidth = 16;
-constexpr DType kIndex = DType::Int32;
 
 /// Who touched an element: the barriers before that, and the lane, or that they are several.
 constexpr int kLaneBits = 8;
-constexpr std::uint64_t kSeveral = (1u << kLaneBits) - 1;
+constexpr std::uint64_t kManyLanes = (1u << kLaneBits) - 1;
 
 /// Not of one part: what lanes do together.
 constexpr std::uint32_t kTogether = ~std::uint32_t{0};
@@ -109,9 +109,9 @@ private:
     std::vector<bool> varies_, leaves_;
 };
 
-class Pass {
+class VectorsPass {
 public:
-    Pass(const Function& from, bool watches)
+    VectorsPass(const Function& from, bool watches)
         : f_(from),
           parts_(from),
           b_(outline(from)),
@@ -121,7 +121,7 @@ public:
           values_(from.insts.size()),
           homes_(from.insts.size()),
           fetched_(from.insts.size(), kTogether) {
-        QUERN_CHECK(lanes_ < kSeveral && lanes_ % width_ == 0, "whole vectors of lanes");
+        QUERN_CHECK(lanes_ < kManyLanes && lanes_ % width_ == 0, "whole vectors of lanes");
         for (BufferId n = 0; n < from.buffers.size(); ++n) {
             const Buffer& buffer = from.buffers[n];
             if (buffer.elements == 0) continue;
@@ -444,7 +444,7 @@ private:
         const Touched touched = found->second;
         const auto word = [&](ValueId id) { return Word{&b_, id}; };
         const Word now = word(in_lanes(b_.get(barriers_))) << kLaneBits;
-        const Word several = now | kSeveral, me = is_once ? several : now | word(lane_);
+        const Word several = now | kManyLanes, me = is_once ? several : now | word(lane_);
         const auto is_others = [&](Word who) {
             return ((who >> kLaneBits) == (now >> kLaneBits)) & (who != me);
         };
@@ -491,6 +491,8 @@ private:
 
 }  // namespace
 
-Vectors in_vectors(const Function& function, bool watches) { return Pass(function, watches).run(); }
+Vectors in_vectors(const Function& function, bool watches) {
+    return VectorsPass(function, watches).run();
+}
 
 }  // namespace quern::lir

@@ -4,18 +4,18 @@
 
 #include "quern/lir/rewrite.h"
 #include "quern/lir/soft_float64.h"
+#include "quern/lir/without_int64.h"
 #include "quern/support/check.h"
 
 namespace quern::lir {
 namespace {
 
 bool is_double(DType dtype) { return dtype == DType::Float64; }
-bool is_wide(DType dtype) { return dtype == DType::Int64 || dtype == DType::UInt64; }
 DType stored(DType dtype) { return is_double(dtype) ? DType::UInt64 : dtype; }
 
-class Pass : public Rewrite {
+class Float64Pass : public Rewrite {
 public:
-    explicit Pass(const Function& from) : Rewrite(from, outline(from), stored), soft_(b_) {}
+    explicit Float64Pass(const Function& from) : Rewrite(from, outline(from), stored), soft_(b_) {}
 
 private:
     static Function outline(const Function& from) {
@@ -94,7 +94,7 @@ std::optional<Function> without_float64(const Function& function) {
                (i.op == Op::Cast && is_half && is_wide(function[i.a].type.dtype));
     });
     if (!has_any) return std::nullopt;
-    return Pass(function).run();
+    return Float64Pass(function).run();
 }
 
 }  // namespace quern::lir

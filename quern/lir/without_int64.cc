@@ -20,8 +20,6 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 /// Extents, points and bounds of loops: a step beyond them still fits.
 constexpr std::int64_t kExtent = std::int64_t{1} << 30;
 
-bool is_wide(DType dtype) { return dtype == DType::Int64 || dtype == DType::UInt64; }
-
 /// Of an integer of 64 bits: an int32 between two bounds, or two uint32. Of another value: itself.
 struct Value {
     ValueId low = kNone;
@@ -32,9 +30,9 @@ struct Value {
     bool is_pair() const { return exists(high); }
 };
 
-class Pass {
+class Int64Pass {
 public:
-    Pass(const Function& from, bool are_small)
+    Int64Pass(const Function& from, bool are_small)
         : from_(from), are_small_(are_small), b_(from.name), values_(from.insts.size()) {}
 
     Function run() {
@@ -748,7 +746,7 @@ private:
 }  // namespace
 
 Function without_int64(const Function& function, bool are_small) {
-    Function result = Pass(function, are_small).run();
+    Function result = Int64Pass(function, are_small).run();
     Sweep(result).run();
     return result;
 }

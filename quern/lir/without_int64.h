@@ -6,6 +6,9 @@
 
 namespace quern::lir {
 
+/// Of 64 bits: what without_int64 replaces.
+constexpr bool is_wide(DType dtype) { return dtype == DType::Int64 || dtype == DType::UInt64; }
+
 /// The same function for a device without integers of 64 bits.
 ///
 /// A value that lies within 32 bits, as far as the ranges of what it is made from say, becomes an

@@ -18,8 +18,8 @@
 namespace quern {
 namespace {
 
-using Entry = int(const std::uint64_t* words, void* const* buffers, std::int64_t begin,
-                  std::int64_t end, std::byte* scratch);
+using EntryPoint = int(const std::uint64_t* words, void* const* buffers, std::int64_t begin,
+                       std::int64_t end, std::byte* scratch);
 
 /// Grids are worth a second thread from this many iterations on, those of the loops inside counted.
 constexpr double kWorthThreads = 65536;
@@ -41,7 +41,7 @@ __attribute__((no_sanitize("function")))
 #endif
 bool call(const void* address, const std::uint64_t* words, void* const* buffers,
           std::int64_t begin, std::int64_t end, std::byte* scratch) {
-    auto* entry = reinterpret_cast<Entry*>(const_cast<void*>(address));
+    auto* entry = reinterpret_cast<EntryPoint*>(const_cast<void*>(address));
     return entry(words, buffers, begin, end, scratch) == 0;
 }
 

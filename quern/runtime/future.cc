@@ -58,6 +58,8 @@ std::exception_ptr error_of_all(Task& task, const Wait& wait) {
     return error ? error : lost;
 }
 
+}  // namespace
+
 /// In the order in which they were added.
 class Continuations {
 public:
@@ -87,8 +89,6 @@ private:
     std::unique_ptr<Continuation> first_;
     Continuation* last_ = nullptr;
 };
-
-}  // namespace
 
 #ifdef QUERN_NO_THREADS
 

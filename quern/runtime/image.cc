@@ -8,7 +8,7 @@
 namespace quern {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x6a4b5551;  // "QUKj"
+constexpr std::uint32_t kImageMagic = 0x6a4b5551;  // "QUKj"
 
 using ir::ExprId;
 using ir::ExprKind;
@@ -16,7 +16,7 @@ using ir::ExprKind;
 constexpr const char* kSubject = "[image] expected a compiled kernel, got ";
 
 using Writer = ByteWriter;
-using Reader = ByteReader<DeviceError>;
+using ImageReader = ByteReader<DeviceError>;
 
 /// Which of a, b and c name operands.
 int operands_of(const ir::Expr& e) {
@@ -42,7 +42,7 @@ void write(Writer& out, const ir::Expr& e) {
     out.number(e.c);
 }
 
-ir::Expr read_expr(Reader& in, std::size_t index) {
+ir::Expr read_expr(ImageReader& in, std::size_t index) {
     ir::Expr e;
     e.kind = in.below<ExprKind>(std::uint64_t(ExprKind::Cast) + 1);
     e.op = in.number<std::uint8_t>();
@@ -64,14 +64,14 @@ void write(Writer& out, const KernelImage::Array& array) {
     out.list(array.shape, [&](ExprId id) { out.number(id); });
 }
 
-KernelImage::Array read_array(Reader& in, const KernelImage& image) {
+KernelImage::Array read_array(ImageReader& in, const KernelImage& image) {
     KernelImage::Array array;
     array.dtype = in.below<DType>(kDTypes);
     in.list(4, [&] { array.shape.push_back(in.below<ExprId>(image.numbers.exprs.size())); });
     return array;
 }
 
-KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
+KernelImage::Stage read_stage(ImageReader& in, const KernelImage& image) {
     KernelImage::Stage stage;
     stage.function = in.text();
     in.list(9, [&] {
@@ -96,7 +96,7 @@ KernelImage::Stage read_stage(Reader& in, const KernelImage& image) {
 
 std::vector<std::byte> to_bytes(const KernelImage& image) {
     Writer out;
-    out.number(kMagic);
+    out.number(kImageMagic);
     out.bytes(image.schedule);
     out.list(image.numbers.exprs, [&](const ir::Expr& e) { write(out, e); });
     out.number(image.buffer_count);
@@ -124,9 +124,9 @@ std::vector<std::byte> to_bytes(const KernelImage& image) {
 }
 
 KernelImage image_from(std::span<const std::byte> bytes) {
-    Reader in(bytes, kSubject);
+    ImageReader in(bytes, kSubject);
     KernelImage image;
-    if (in.number<std::uint32_t>() != kMagic) in.refuse("something else");
+    if (in.number<std::uint32_t>() != kImageMagic) in.refuse("something else");
     image.schedule = in.text();
     in.list(15, [&] { image.numbers.exprs.push_back(read_expr(in, image.numbers.exprs.size())); });
     image.buffer_count = in.number<std::uint32_t>();

@@ -56,7 +56,7 @@ private:
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3142'4e52'4555'51ull;  // "QUERNB1"
+constexpr std::uint64_t kBundleMagic = 0x3142'4e52'4555'51ull;  // "QUERNB1"
 
 constexpr std::uint64_t kLevels = std::uint64_t(cpu::Simd::Neon) + 1;
 constexpr std::uint64_t kModes = std::uint64_t(Numerics::Fast) + 1;
@@ -65,7 +65,7 @@ constexpr std::uint64_t kBuckets = std::uint64_t(ir::Bucket::Large) + 1;
 /// Of powers of two, in facts.
 constexpr std::uint64_t kLogs = 8;
 
-using Reader = ByteReader<FileError>;
+using BundleReader = ByteReader<FileError>;
 
 void write(ByteWriter& out, const ir::Facts& facts) {
     out.list(facts.dims, [&](const ir::DimFacts& d) {
@@ -83,7 +83,7 @@ void write(ByteWriter& out, const ir::Facts& facts) {
     });
 }
 
-ir::Facts read_facts(Reader& in) {
+ir::Facts read_facts(BundleReader& in) {
     ir::Facts facts;
     in.list(4, [&] {
         ir::DimFacts& d = facts.dims.emplace_back();
@@ -194,7 +194,7 @@ std::vector<std::byte> to_bytes(const KernelBundle& bundle) {
     });
     const std::vector<std::byte> rest = body.take();
     ByteWriter head;
-    head.number(kMagic);
+    head.number(kBundleMagic);
     head.number(checksum_of(rest));
     std::vector<std::byte> bytes = head.take();
     bytes.insert(bytes.end(), rest.begin(), rest.end());
@@ -202,8 +202,8 @@ std::vector<std::byte> to_bytes(const KernelBundle& bundle) {
 }
 
 KernelBundle bundle_from(std::span<const std::byte> bytes, const std::string& name) {
-    Reader in(bytes, "[load_kernels] " + name + ": expected baked kernels, got ");
-    if (in.number<std::uint64_t>() != kMagic) in.refuse("something else");
+    BundleReader in(bytes, "[load_kernels] " + name + ": expected baked kernels, got ");
+    if (in.number<std::uint64_t>() != kBundleMagic) in.refuse("something else");
     if (in.number<std::uint32_t>() != checksum_of(in.rest())) {
         in.refuse("a file with a wrong checksum");
     }

@@ -71,9 +71,9 @@ std::vector<std::string> texts_of(const Tensor& tensor,
 }
 
 /// Lays out texts in brackets.
-class Layout {
+class Brackets {
 public:
-    Layout(const std::vector<std::vector<std::int64_t>>& shown, std::vector<std::string> texts)
+    Brackets(const std::vector<std::vector<std::int64_t>>& shown, std::vector<std::string> texts)
         : shown_(shown), texts_(std::move(texts)) {}
 
     std::string render() { return shown_.empty() ? texts_.front() : render(0); }
@@ -130,7 +130,7 @@ std::string to_string(const Tensor& tensor) {
     for (const std::int64_t extent : tensor.shape()) {
         shown.push_back(shown_indices(extent, count > kAllShownUpTo));
     }
-    return text + Layout(shown, texts_of(tensor, shown)).render();
+    return text + Brackets(shown, texts_of(tensor, shown)).render();
 }
 
 }  // namespace quern

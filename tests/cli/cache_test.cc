@@ -12,7 +12,7 @@
 // Compiled kernels outlive the process: what one has compiled, the next runs without a compiler.
 
 namespace quern::cli {
-namespace {
+namespace cache_test {
 
 namespace fs = std::filesystem;
 
@@ -124,5 +124,5 @@ TEST_F(Cache, SaysOnceThatAnEntryIsDamaged) {
     EXPECT_EQ(third.err, first.err);
 }
 
-}  // namespace
+}  // namespace cache_test
 }  // namespace quern::cli

@@ -8,7 +8,7 @@
 #include "quern/device.h"
 
 namespace quern::cli {
-namespace {
+namespace use_test {
 
 constexpr const char* kRelu =
     "let y = compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = relu(x[i])\n}\n";
@@ -176,5 +176,5 @@ TEST(CommandUse, NumericsComeFromTheOptionThenTheEnvironment) {
         << wrong.err;
 }
 
-}  // namespace
+}  // namespace use_test
 }  // namespace quern::cli

@@ -6,7 +6,7 @@
 #include "tests/script/script_helpers.h"
 
 namespace quern {
-namespace {
+namespace spread_test {
 
 using script::CaughtWarnings;
 
@@ -337,5 +337,5 @@ TEST(Check95, AKernelWithoutAWeightIsNotSpread) {
     EXPECT_EQ(warnings.count("W0707"), 1);
 }
 
-}  // namespace
+}  // namespace spread_test
 }  // namespace quern

@@ -14,7 +14,7 @@
 #include "tests/sanitized.h"
 
 namespace quern::cpu_test {
-namespace {
+namespace kernel_cache_test {
 
 class KernelCache : public Compiled {};
 
@@ -247,5 +247,5 @@ TEST_F(KernelCache, IsFilledByManyProcessesAtOnce) {
     }
 }
 
-}  // namespace
+}  // namespace kernel_cache_test
 }  // namespace quern::cpu_test

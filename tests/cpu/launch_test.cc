@@ -13,7 +13,7 @@
 // Launches that are like an earlier one in all but elements take a shorter way.
 
 namespace quern::cpu_test {
-namespace {
+namespace launch_test {
 
 class Launches : public Compiled {
 protected:
@@ -338,5 +338,5 @@ TEST_F(Launches, IntoAResultThatDoesNotFitAreRefusedAndLeaveItAsItWas) {
     EXPECT_EQ(high.values(), (std::vector<double>{2, 4, 6, 8, 10, 12}));
 }
 
-}  // namespace
+}  // namespace launch_test
 }  // namespace quern::cpu_test

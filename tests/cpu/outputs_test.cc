@@ -3,7 +3,7 @@
 // Results are not cleared where the kernel writes every element: Case fills them with bits of 1.
 
 namespace quern::cpu_test {
-namespace {
+namespace outputs_test {
 
 class Outputs : public Compiled {};
 
@@ -85,5 +85,5 @@ compute(x, y) {
     expect_written(true, text, {numbers({9}), numbers({3})});
 }
 
-}  // namespace
+}  // namespace outputs_test
 }  // namespace quern::cpu_test

@@ -6,7 +6,7 @@
 // What the loops of a point compute or read again goes to an array: never what they change.
 
 namespace quern::cpu_test {
-namespace {
+namespace tiles_test {
 
 class Tiles : public Compiled {};
 
@@ -171,5 +171,5 @@ TEST_F(Tiles, AreNotMadeOfWhatIsTooLarge) {
     expect_agreement(Case(kProduct, {numbers({1, 300, 300}), numbers({3, 300})}), 1e-3, 1000);
 }
 
-}  // namespace
+}  // namespace tiles_test
 }  // namespace quern::cpu_test

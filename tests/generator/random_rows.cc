@@ -55,9 +55,9 @@ struct Variable {
     std::int64_t low = 0, high = 0;
 };
 
-class Generator {
+class RowGenerator {
 public:
-    explicit Generator(std::uint64_t seed) : random_(seed) {}
+    explicit RowGenerator(std::uint64_t seed) : random_(seed) {}
 
     RandomKernel make() {
         constexpr DType all[] = {DType::Float32, DType::Float32,  DType::Float16,
@@ -579,6 +579,6 @@ private:
 
 }  // namespace
 
-RandomKernel random_row_kernel(std::uint64_t seed) { return Generator(seed).make(); }
+RandomKernel random_row_kernel(std::uint64_t seed) { return RowGenerator(seed).make(); }
 
 }  // namespace quern::generator

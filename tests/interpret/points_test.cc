@@ -7,7 +7,7 @@
 // that make a result depend on the order of the points.
 
 namespace quern::interpret::testing {
-namespace {
+namespace points_test {
 
 constexpr Span kHere{70, 3};
 
@@ -349,5 +349,5 @@ TEST(Points, ReportProgressThatGrows) {
     }
 }
 
-}  // namespace
+}  // namespace points_test
 }  // namespace quern::interpret::testing

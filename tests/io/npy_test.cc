@@ -1,7 +1,7 @@
 #include "tests/io/files.h"
 
 namespace quern {
-namespace {
+namespace npy_test {
 
 /// A file of version 1.0 with this header and these elements.
 std::string npy(std::string_view header, std::string_view elements, char version = 1) {
@@ -154,5 +154,5 @@ TEST(Npy, RefusesWhatIsNoRegularFile) {
     EXPECT_THROWS(FileError, "file: expected a regular file", load_npy("/dev/zero"));
 }
 
-}  // namespace
+}  // namespace npy_test
 }  // namespace quern

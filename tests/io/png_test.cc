@@ -7,7 +7,7 @@
 #include "tests/io/png_claims.h"
 
 namespace quern {
-namespace {
+namespace png_test {
 
 /// Writes an image through libpng's full interface, for kinds that `to_png` does not write.
 struct PngImage {
@@ -180,5 +180,5 @@ TEST(Png, SavesAndLoadsThroughAFile) {
     EXPECT_TRUE(same(load_png(folder / "a.png"), image));
 }
 
-}  // namespace
+}  // namespace png_test
 }  // namespace quern

@@ -1,7 +1,7 @@
 #include "tests/io/files.h"
 
 namespace quern {
-namespace {
+namespace safetensors_test {
 
 std::string safetensors(const std::string& json, std::string_view data = {}) {
     return little(json.size(), 8) + json + std::string(data);
@@ -115,5 +115,5 @@ TEST(Safetensors, RefusesToWriteMoreTensorsThanItReads) {
                   to_safetensors({}, texts));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace quern

@@ -6,7 +6,7 @@
 #include "tests/io/png_claims.h"
 
 namespace quern {
-namespace {
+namespace terabyte_test {
 
 std::string npy(const std::string& descr, const std::string& shape, int version = 1,
                 std::uint64_t length_lie = 0) {
@@ -122,5 +122,5 @@ TEST(Terabytes, ThatAreReallyThereAsAHoleGiveAnError) {
     EXPECT_NE(result.find("1099511627776"), result.npos) << result;
 }
 
-}  // namespace
+}  // namespace terabyte_test
 }  // namespace quern

@@ -10,7 +10,7 @@
 #include "tests/tensor_test.h"
 
 namespace quern {
-namespace {
+namespace kernel_test {
 
 constexpr const char* kScale = R"(compute(x) {
     @kernel elementwise
@@ -224,5 +224,5 @@ TEST(StaticKernel, RunsAndTakesTensorsOfStaticShape) {
                   (StaticTensor<3, 2>(x)));
 }
 
-}  // namespace
+}  // namespace kernel_test
 }  // namespace quern

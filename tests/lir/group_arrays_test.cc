@@ -13,7 +13,7 @@
 #include "tests/cpu/lanes_run.h"
 
 namespace quern::lir {
-namespace {
+namespace group_arrays_test {
 
 struct Code {
     Builder b{"f"};
@@ -211,5 +211,5 @@ TEST(GroupArrays, ThatShareMemoryHaveABarrierBetweenThem) {
     EXPECT_EQ(caught, barriers);
 }
 
-}  // namespace
+}  // namespace group_arrays_test
 }  // namespace quern::lir

@@ -20,7 +20,7 @@
 #include "tests/lir/mutants.h"
 
 namespace quern::lir {
-namespace {
+namespace lanes_test {
 
 constexpr std::uint32_t kLanes = 4;
 
@@ -517,5 +517,5 @@ TEST_P(Mutants, AWrongStrideASwappedIndexAndALostMaskAreCaught) {
     EXPECT_GE(strides.caught + indices.caught + masks.caught + exchanges.caught, 4);
 }
 
-}  // namespace
+}  // namespace lanes_test
 }  // namespace quern::lir

@@ -21,7 +21,7 @@
 // The executor computes float64 as this processor does, which is the reference.
 
 namespace quern::lir {
-namespace {
+namespace soft_float64_test {
 
 constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 
@@ -380,5 +380,5 @@ TEST(SoftFloat64, IsNotWrittenWhereThereIsNoFloat64) {
     EXPECT_FALSE(without_float64(function));
 }
 
-}  // namespace
+}  // namespace soft_float64_test
 }  // namespace quern::lir

@@ -26,6 +26,7 @@ fi
 # its objects.
 library_options=(
     -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG"
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0
     -DQUERN_WERROR=ON --log-level=WARNING --no-warn-unused-cli
 )
 
@@ -74,11 +75,10 @@ by_find_package() { # LINKAGE COMPILER
 by_add_subdirectory() { # LINKAGE COMPILER
     local shared=OFF options=()
     [ "$1" = shared ] && shared=ON
+    local -x CCACHE_BASEDIR=$work/add_subdirectory-$1-$2
     command -v ccache > /dev/null && options=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-    # Objects of c++ -O2 are in the cache; others are made faster.
-    [ "$2" = c++ ] ||
-        options+=("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" -DQUERN_PRECOMPILE=ON)
-    build_and_run "$work/add_subdirectory-$1-$2" -DCMAKE_CXX_COMPILER="$2" "${options[@]}" \
+    build_and_run "$CCACHE_BASEDIR" -DCMAKE_CXX_COMPILER="$2" "${options[@]}" \
+        "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" \
         -DBUILD_SHARED_LIBS=$shared -DQUERN_SOURCE="$root"
 }
 

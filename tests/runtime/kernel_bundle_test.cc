@@ -12,7 +12,7 @@
 // A bundle is read from files: nothing in its bytes may be believed.
 
 namespace quern {
-namespace {
+namespace kernel_bundle_test {
 
 ir::Facts facts(std::uint8_t log2, ir::Bucket bucket, std::uint8_t contiguous,
                 bool is_streamed = false) {
@@ -167,5 +167,5 @@ TEST(KernelBundle, PutsCodeFirstThatAssumesMostOfALaunch) {
     }
 }
 
-}  // namespace
+}  // namespace kernel_bundle_test
 }  // namespace quern

@@ -17,7 +17,7 @@
 #include "tests/sanitized.h"
 
 namespace quern {
-namespace {
+namespace memory_pool_test {
 
 constexpr std::size_t kMiB = 1 << 20;
 
@@ -232,5 +232,5 @@ TEST(MemoryPools, ServeManyThreads) {
     EXPECT_EQ(pool.counters().largest, 16 * kMiB);
 }
 
-}  // namespace
+}  // namespace memory_pool_test
 }  // namespace quern

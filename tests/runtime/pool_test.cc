@@ -12,7 +12,7 @@
 #include "quern/tensor.h"
 
 namespace quern {
-namespace {
+namespace pool_test {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
@@ -229,5 +229,5 @@ TEST(PooledTensors, AreCounted) {
     EXPECT_EQ(host_pool().counters().live, before);
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace quern

@@ -6,7 +6,7 @@
 #include "tests/tensor_test.h"
 
 namespace quern {
-namespace {
+namespace views_test {
 
 using Integers = std::vector<std::int64_t>;
 
@@ -172,5 +172,5 @@ TEST(Split, RefusesARemainder) {
     EXPECT_THROWS(ShapeError, "[split] expected axis in [-2, 2), got axis 2", tensor.split(2, 2));
 }
 
-}  // namespace
+}  // namespace views_test
 }  // namespace quern

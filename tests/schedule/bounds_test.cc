@@ -12,7 +12,7 @@
 #include "tests/cpu/lanes_run.h"
 
 namespace quern::schedule {
-namespace {
+namespace bounds_test {
 
 using cpu_test::Case;
 
@@ -90,5 +90,5 @@ TEST(Bounds, ThatDoNotHoldAreCheckedAndSayWhere) {
     }
 }
 
-}  // namespace
+}  // namespace bounds_test
 }  // namespace quern::schedule

@@ -16,7 +16,7 @@
 #include "tests/sanitized.h"
 
 namespace quern::schedule {
-namespace {
+namespace matrices_test {
 
 using cpu_test::Case;
 
@@ -377,5 +377,5 @@ TEST_P(MatrixMutants, LanesOfASubgroupThatDisagreeAreCaught) {
     EXPECT_EQ(lanes.mistakes, lanes.made);
 }
 
-}  // namespace
+}  // namespace matrices_test
 }  // namespace quern::schedule

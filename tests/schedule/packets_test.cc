@@ -14,7 +14,7 @@
 #include "tests/cpu/random_tiling.h"
 
 namespace quern::schedule {
-namespace {
+namespace packets_test {
 
 using cpu_test::Case;
 
@@ -329,5 +329,5 @@ TEST(Packets, ThatLanesDoNotHaveAreNotLegal) {
               "i: copies add up in another order");
 }
 
-}  // namespace
+}  // namespace packets_test
 }  // namespace quern::schedule

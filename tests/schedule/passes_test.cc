@@ -14,7 +14,7 @@
 #include "tests/tensor_test.h"
 
 namespace quern::schedule {
-namespace {
+namespace passes_test {
 
 using cpu_test::Case;
 using cpu_test::first_wrong_pass;
@@ -170,5 +170,5 @@ compute(x) {
                                   nullptr, &check));
 }
 
-}  // namespace
+}  // namespace passes_test
 }  // namespace quern::schedule

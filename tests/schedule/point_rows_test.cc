@@ -14,7 +14,7 @@
 #include "tests/cpu/random_tiling.h"
 
 namespace quern::schedule {
-namespace {
+namespace point_rows_test {
 
 using cpu_test::Case;
 
@@ -307,5 +307,5 @@ TEST(PointRows, ByRandomTilingsHaveTheInterpretersNumbers) {
     EXPECT_GT(in_points, kSanitized ? 1 : 8);
 }
 
-}  // namespace
+}  // namespace point_rows_test
 }  // namespace quern::schedule

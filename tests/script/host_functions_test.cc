@@ -6,7 +6,7 @@
 #include "script_helpers.h"
 
 namespace quern::script {
-namespace {
+namespace host_functions_test {
 
 const Bindings kX = {{"x", counting({2, 3})}};
 
@@ -169,5 +169,5 @@ TEST(ScriptFunctions, ElementwiseFunctionsRefuseOtherShapes) {
     EXPECT_EQ(error_of("let r = max(x, \"a\")", two), "E0441 at 1:16");
 }
 
-}  // namespace
+}  // namespace host_functions_test
 }  // namespace quern::script

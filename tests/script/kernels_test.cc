@@ -5,7 +5,7 @@
 #include "script_helpers.h"
 
 namespace quern::script {
-namespace {
+namespace kernels_test {
 
 const Bindings kX = {{"x", counting({4})}};
 
@@ -237,5 +237,5 @@ TEST(ScriptKernels, AFailureInAKernelPointsAtTheScriptsLine) {
     EXPECT_GE(errors[0].line, 2);
 }
 
-}  // namespace
+}  // namespace kernels_test
 }  // namespace quern::script

@@ -3,7 +3,7 @@
 #include "script_helpers.h"
 
 namespace quern::script {
-namespace {
+namespace memory_test {
 
 const Bindings kX = {{"x", counting({4})}};
 const std::string kPool = "let pool = memory_pool(device=\"interpreter\", size=1MB)\n";
@@ -120,5 +120,5 @@ TEST(ScriptMemory, ResultsWithoutMemoryAreNotShownAsNumbers) {
     EXPECT_EQ(to_string(*results.find("pool")), "memory pool of 1048576 bytes on interpreter");
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace quern::script

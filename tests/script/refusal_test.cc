@@ -3,7 +3,7 @@
 #include "script_helpers.h"
 
 namespace quern::script {
-namespace {
+namespace refusal_test {
 
 const Bindings kX = {{"x", counting({4})}};
 
@@ -33,5 +33,5 @@ TEST(ScriptRefusal, AnAbsentDeviceOfAPipelineCall) {
     EXPECT_EQ(error_of(pipeline + "let r = f(x) @device(\"auto\")\n", kX), "no error");
 }
 
-}  // namespace
+}  // namespace refusal_test
 }  // namespace quern::script

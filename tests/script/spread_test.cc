@@ -7,7 +7,7 @@
 #include "tests/tensor_test.h"
 
 namespace quern::script {
-namespace {
+namespace spread_test {
 
 const Bindings kX = {{"x", counting({5})}};
 
@@ -115,5 +115,5 @@ TEST(ScriptSpread, TheProgramOfTheHostApiRuns) {
     EXPECT_TRUE(tensor_in(results, "view").shares_storage_with(*bindings.at("data").as<Tensor>()));
 }
 
-}  // namespace
+}  // namespace spread_test
 }  // namespace quern::script

@@ -3,10 +3,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands, Arguments arguments = {}) {
-    return {std::move(operands), std::move(arguments), false, {}, {}};
-}
-
 TEST(Check29, AWorkGroupAboveTheLimitNamesBothNumbers) {
     const std::string text =
         "compute(x) {\n@kernel custom\n@workgroup(64, 64)\nfor i in 0..n: out[i] = x[i]\n}";

@@ -5,10 +5,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands, Arguments arguments = {}) {
-    return {std::move(operands), std::move(arguments), false, {}, {}};
-}
-
 std::string loop(const std::string& range, const std::string& body,
                  const std::string& operands = "x") {
     return "compute(" + operands + ") {\n@kernel custom\nfor i in 0.." + range + ": " + body +

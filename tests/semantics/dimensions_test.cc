@@ -3,10 +3,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands, Arguments arguments = {}) {
-    return {std::move(operands), std::move(arguments), false, {}, {}};
-}
-
 TEST(Check39, ADimensionWithTwoValuesNamesBothAndBothPlaces) {
     const Analysed a = analyse(example_text("09"), with({{{3, 5}}, {{4, 7}}}));
     EXPECT_EQ(a.findings(), "E0501 8:32 `k`");

@@ -27,6 +27,15 @@ struct Given {
     std::vector<Piped> then;
 };
 
+inline Given with(std::vector<Operand> operands, Arguments arguments = {}) {
+    return {std::move(operands), std::move(arguments), false, {}, {}};
+}
+
+/// A kernel of one operand.
+inline std::string over_x(const std::string& body) {
+    return "compute(x) {\n@kernel custom\n" + body + "\n}";
+}
+
 struct Analysed {
     std::vector<Diagnostic> diagnostics;
     std::optional<Lowered> lowered;

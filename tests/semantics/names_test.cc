@@ -6,10 +6,6 @@ namespace {
 const Given kVector{{{{8}}}, {}, false, {}, {}};
 
 /// A kernel over one rank-1 operand x.
-std::string over_x(const std::string& body) {
-    return "compute(x) {\n@kernel custom\n" + body + "\n}";
-}
-
 TEST(Check36, AnUndefinedNameListsTheOperandsAndTheNearestName) {
     const Analysed a = analyse(
         "compute(x) {\n@kernel elementwise\nfor i in 0..len:\n    out[i] = y[i]\n}", kVector);

@@ -3,14 +3,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands, Arguments arguments = {}) {
-    return {std::move(operands), std::move(arguments), false, {}, {}};
-}
-
-std::string over_x(const std::string& body) {
-    return "compute(x) {\n@kernel custom\n" + body + "\n}";
-}
-
 TEST(Check48, OperandsAreNotWrittenAndOutIs) {
     EXPECT_TRUE(
         contains(findings(over_x("for i in 0..n: x[i] = 0.0"), with({{{4}}})), "E0420 3:16 `x`"));

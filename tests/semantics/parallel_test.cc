@@ -4,10 +4,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands, Arguments arguments = {}) {
-    return {std::move(operands), std::move(arguments), false, {}, {}};
-}
-
 TEST(Check80, PointsThatWriteOneElementAreARace) {
     const Analysed a =
         analyse("compute(A) {\n@kernel custom\nfor i in 0..n, j in 0..m: out[i] = A[i, j]\n}",

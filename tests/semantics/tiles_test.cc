@@ -3,10 +3,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands, Arguments arguments = {}) {
-    return {std::move(operands), std::move(arguments), false, {}, {}};
-}
-
 const Given kMatrix = with({{{2, 100}}});
 
 std::string rows(const std::string& body) {

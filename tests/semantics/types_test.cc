@@ -3,8 +3,6 @@
 namespace quern::semantics {
 namespace {
 
-Given with(std::vector<Operand> operands) { return {std::move(operands), {}, false, {}, {}}; }
-
 std::string elementwise(const std::string& operands, const std::string& value) {
     return "compute(" + operands + ") {\n@kernel elementwise\nfor i in 0..len: out[i] = " + value +
            "\n}";

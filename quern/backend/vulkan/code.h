@@ -6,6 +6,9 @@
 
 namespace quern::vulkan {
 
+/// An access of memory that others may touch too.
+inline constexpr auto kNonPrivate = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
+
 /// Instructions on scalars of dtypes. A bool is a bool as a value and 8 bits in memory; floats of
 /// 16 bits are integers, since no device must have them. Integers of 8 and 16 bits that the device
 /// lacks are 32 bits, extended as their sign says.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr VkMemoryPropertyFlags kOwn = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 constexpr VkMemoryPropertyFlags kCached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-constexpr VkMemoryPropertyFlags kSeen =
+constexpr VkMemoryPropertyFlags kHostSees =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
 constexpr VkBufferUsageFlags kAddressed = VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
@@ -20,10 +20,10 @@ constexpr VkMemoryPropertyFlags kUncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_B
 
 /// What a type of memory should have, the best first.
 std::span<const VkMemoryPropertyFlags> wanted(DeviceHeap::Kind kind) {
-    static constexpr VkMemoryPropertyFlags kShared[] = {kSeen | kOwn | kCached, kSeen | kOwn,
-                                                        kSeen | kCached, kSeen};
+    static constexpr VkMemoryPropertyFlags kShared[] = {
+        kHostSees | kOwn | kCached, kHostSees | kOwn, kHostSees | kCached, kHostSees};
     static constexpr VkMemoryPropertyFlags kOwnOnly[] = {kOwn};
-    static constexpr VkMemoryPropertyFlags kStaging[] = {kSeen | kCached, kSeen};
+    static constexpr VkMemoryPropertyFlags kStaging[] = {kHostSees | kCached, kHostSees};
     switch (kind) {
         case DeviceHeap::Kind::Shared:
             return kShared;
@@ -44,7 +44,7 @@ bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types) {
         const VkDeviceSize size = types.memoryHeaps[types.memoryTypes[i].heapIndex].size;
         if ((flags & kOwn) != 0 && (flags & kUncached) == 0) {
             own = std::max(own, size);
-            if ((flags & kSeen) == kSeen) seen = std::max(seen, size);
+            if ((flags & kHostSees) == kHostSees) seen = std::max(seen, size);
         }
     }
     return seen >= own / 2;

@@ -4,12 +4,6 @@
 #include "quern/support/check.h"
 
 namespace quern::vulkan {
-namespace {
-
-constexpr auto kSeen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
-
-}  // namespace
-
 Id MatrixCode::type(lir::Part part) {
     using lir::Part;
     const bool is_sum = part == Part::Sum;
@@ -30,12 +24,12 @@ Id MatrixCode::type(lir::Part part) {
 Id MatrixCode::load(lir::Part part, Id pointer, std::uint32_t row, bool is_turned) {
     const std::uint32_t layout = is_turned ? spirv::kColumnMajor : spirv::kRowMajor;
     return m_.op(spirv::kCooperativeMatrixLoad, type(part),
-                 {pointer, code_.u32(layout), code_.u32(row), kSeen});
+                 {pointer, code_.u32(layout), code_.u32(row), kNonPrivate});
 }
 
 void MatrixCode::store(Id pointer, Id value, std::uint32_t row) {
     m_.statement(spirv::kCooperativeMatrixStore,
-                 {pointer, value, code_.u32(spirv::kRowMajor), code_.u32(row), kSeen});
+                 {pointer, value, code_.u32(spirv::kRowMajor), code_.u32(row), kNonPrivate});
 }
 
 Id MatrixCode::multiply(Id left, Id right, Id sum) {

@@ -8,7 +8,6 @@ namespace {
 using spv::Op;
 
 constexpr auto kAligned = std::uint32_t(spv::MemoryAccessMask::Aligned);
-constexpr auto kSeen = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
 
 }  // namespace
 
@@ -165,7 +164,8 @@ Id MemoryCode::load(Id type, std::uint32_t size, Place place, bool is_written) {
     return in_window(type, place, [&](Place in) {
         const Id from = pointer(type, size, in, is_written);
         if (is_bound_) return m_.op(Op::OpLoad, type, {from});
-        return m_.op(Op::OpLoad, type, {from, is_written ? kAligned | kSeen : kAligned, size});
+        return m_.op(Op::OpLoad, type,
+                     {from, is_written ? kAligned | kNonPrivate : kAligned, size});
     });
 }
 
@@ -209,7 +209,7 @@ void MemoryCode::store(Id type, std::uint32_t size, Place place, Id stored) {
         if (is_bound_) {
             m_.statement(Op::OpStore, {to, stored});
         } else {
-            m_.statement(Op::OpStore, {to, stored, kAligned | kSeen, size});
+            m_.statement(Op::OpStore, {to, stored, kAligned | kNonPrivate, size});
         }
         return Id{0};
     });
@@ -278,12 +278,12 @@ void MemoryCode::store_packet(DType d, Place place, const std::vector<Id>& store
 
 Id MemoryCode::load_shared(Id type, Id pointer) {
     if (is_bound_) return m_.op(Op::OpLoad, type, {pointer});
-    return m_.op(Op::OpLoad, type, {pointer, kSeen});
+    return m_.op(Op::OpLoad, type, {pointer, kNonPrivate});
 }
 
 void MemoryCode::store_shared(Id pointer, Id stored) {
     if (is_bound_) return m_.statement(Op::OpStore, {pointer, stored});
-    m_.statement(Op::OpStore, {pointer, stored, kSeen});
+    m_.statement(Op::OpStore, {pointer, stored, kNonPrivate});
 }
 
 Id MemoryCode::scope() {
