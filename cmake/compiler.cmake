@@ -79,6 +79,14 @@ function(quern_precompile target from)
         <string> <string_view> <unordered_map> <utility> <vector>)
 endfunction()
 
+# A plug-in exports nothing of the core, and keeps of it what it calls.
+function(quern_link_plugin target)
+    target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
+    if(NOT QUERN_SANITIZE)
+        target_link_options(${target} PRIVATE -Wl,--no-undefined -Wl,--gc-sections)
+    endif()
+endfunction()
+
 # Adds one program from one source file that may use the whole library.
 function(quern_add_program target source)
     add_executable(${target} ${source})
