@@ -240,7 +240,7 @@ bool is_apart(const Device& device, const Device& home) {
     return device.is_vulkan() && device != home;
 }
 
-void warn(const lang::Source& source, lang::Span span, const std::string& reason) {
+void warn_at(const lang::Source& source, lang::Span span, const std::string& reason) {
     if (span.length == 0) return;
     lang::Diagnostics diagnostics(source);
     diagnostics.add(lang::Code::W0707, span, "the work is not spread: " + reason);
@@ -346,7 +346,7 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
         std::ranges::find_if(kernel.body, [](const Stmt& s) { return s.kind == StmtKind::For; });
     Iterations all_of_them;
     if (std::string why = why_not(whole, cut, *outermost); !why.empty()) {
-        warn(source, options.placement.span, why);
+        warn_at(source, options.placement.span, why);
     } else {
         all_of_them = *iterations_of(whole, *cut.loop);
     }
@@ -359,7 +359,7 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
     const auto apart =
         std::ranges::find_if(devices, [&](const Device& d) { return is_apart(d, home); });
     if (!cut.combine && !axis && apart != devices.end()) {
-        warn(
+        warn_at(
             source, options.placement.span,
             fmt::format(
                 "'{}' does not write in the memory of '{}', and its part is no slice of the result",

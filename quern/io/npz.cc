@@ -52,7 +52,7 @@ TensorSet read_npz(Source& source, const Place& place, const LoadOptions& option
 }
 
 /// Returns the header of each array; what cannot be written is refused before any file is touched.
-std::vector<std::string> draft(const TensorSet& set, std::string_view op) {
+std::vector<std::string> draft_arrays(const TensorSet& set, std::string_view op) {
     std::vector<std::string> headers;
     for (const auto& [name, tensor] : set) {
         if (const std::string fault = name_fault(name); !fault.empty())
@@ -93,14 +93,14 @@ TensorSet parse_npz(std::span<const std::byte> bytes, std::string_view name,
 
 void save_npz(const std::string& path, const TensorSet& set, const NpzOptions& options) {
     return or_out_of_memory("save_npz", [&] {
-        const auto headers = io::draft(set, "save_npz");
+        const auto headers = io::draft_arrays(set, "save_npz");
         io::write_file(path, [&](io::Sink& sink) { io::write_npz(sink, headers, set, options); });
     });
 }
 
 std::vector<std::byte> to_npz(const TensorSet& set, const NpzOptions& options) {
     return or_out_of_memory("to_npz", [&] {
-        const auto headers = io::draft(set, "to_npz");
+        const auto headers = io::draft_arrays(set, "to_npz");
         return io::write_memory(
             [&](io::Sink& sink) { io::write_npz(sink, headers, set, options); });
     });

@@ -6,7 +6,7 @@
 namespace quern {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_dead() {
     raise(
         ValueError("[kernel] E0614: expected operands that have memory, got a tensor whose memory "
                    "pool has taken it back"));
@@ -15,14 +15,14 @@ namespace {
 }  // namespace
 
 void require_memory(const Tensor& operand) {
-    if (!operand.is_alive()) refuse();
+    if (!operand.is_alive()) refuse_dead();
 }
 
 Held::Held(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
     for (const Tensor& tensor : tensors_) {
         if (!tensor.storage_->begin_use()) {
             end();
-            refuse();
+            refuse_dead();
         }
         ++begun_;
     }

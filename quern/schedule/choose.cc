@@ -509,11 +509,11 @@ private:
     bool is_staged_ = false;
 };
 
-void collect(const std::vector<Stmt>& block, std::vector<const Stmt*>& loops) {
+void collect_loops(const std::vector<Stmt>& block, std::vector<const Stmt*>& loops) {
     for (const Stmt& s : block) {
         if (s.kind == StmtKind::For) loops.push_back(&s);
-        collect(s.body, loops);
-        collect(s.otherwise, loops);
+        collect_loops(s.body, loops);
+        collect_loops(s.otherwise, loops);
     }
 }
 
@@ -528,7 +528,7 @@ Tiling choose(ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics, con
 
 std::string to_string(const ir::Kernel& kernel, const Tiling& tiling) {
     std::vector<const Stmt*> loops;
-    collect(kernel.body, loops);
+    collect_loops(kernel.body, loops);
     std::string text;
     for (const Stmt* loop : loops) {
         std::string how;

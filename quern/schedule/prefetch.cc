@@ -24,16 +24,16 @@ constexpr std::int64_t kAheadBytes = 1024;
 /// What a load reads, whichever loop it stands in.
 using Element = std::vector<std::uint32_t>;
 
-void collect_loads(const ir::Kernel& kernel, const std::vector<Stmt>& block,
-                   std::vector<ExprId>& loads) {
+void collect_sources(const ir::Kernel& kernel, const std::vector<Stmt>& block,
+                     std::vector<ExprId>& loads) {
     for (const Stmt& s : block) {
         if (exists(s.value)) {
             for (const ExprId node : ir::reachable(kernel, s.value)) {
                 if (kernel[node].kind == ExprKind::Load) loads.push_back(node);
             }
         }
-        collect_loads(kernel, s.body, loads);
-        collect_loads(kernel, s.otherwise, loads);
+        collect_sources(kernel, s.body, loads);
+        collect_sources(kernel, s.otherwise, loads);
     }
 }
 
@@ -63,7 +63,7 @@ void look_to_next_row(ir::Kernel& kernel, const Tiling& tiling, const Stmt& inne
         if (!first) first = &s;
         if (s.value != first->value || s.end != first->end || s.step != first->step) continue;
         std::vector<ExprId> loads;
-        collect_loads(kernel, s.body, loads);
+        collect_sources(kernel, s.body, loads);
         std::set<Element> here;
         for (const ExprId id : loads) {
             const ir::Expr load = kernel[id];
@@ -98,7 +98,7 @@ void look_along(ir::Kernel& kernel, const Tiling& tiling, std::span<const Stmt* 
     if (!loop.reduces.empty() || !tiling.has(loop.symbol, Level::Unroll)) return;
     if (!tiling.has(loop.symbol, Level::Vector)) return;
     std::vector<ExprId> loads;
-    collect_loads(kernel, loop.body, loads);
+    collect_sources(kernel, loop.body, loads);
     std::set<Element> seen;
     for (const ExprId id : loads) {
         const ir::Expr load = kernel[id];

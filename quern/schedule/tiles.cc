@@ -47,7 +47,7 @@ struct Writes {
     std::vector<SymbolId> symbols;
 };
 
-void collect(const Block& block, Writes& writes) {
+void collect_writes(const Block& block, Writes& writes) {
     for (const Stmt& s : block) {
         if (s.kind == StmtKind::Store || s.kind == StmtKind::Alloc) {
             writes.buffers.push_back(s.buffer);
@@ -55,8 +55,8 @@ void collect(const Block& block, Writes& writes) {
         for (const SymbolId symbol : {s.symbol, s.index_symbol}) {
             if (symbol != ir::kNone) writes.symbols.push_back(symbol);
         }
-        collect(s.body, writes);
-        collect(s.otherwise, writes);
+        collect_writes(s.body, writes);
+        collect_writes(s.otherwise, writes);
     }
 }
 
@@ -101,7 +101,7 @@ private:
         const std::vector<Stmt*> chain = chain_of(outermost);
         if (chain.size() < 2) return;
         Writes writes;
-        collect({outermost}, writes);
+        collect_writes({outermost}, writes);
         const auto is_fixed = [&](ExprId id) {
             for (const ExprId node : ir::reachable(k_, id)) {
                 const ir::Expr& e = k_[node];

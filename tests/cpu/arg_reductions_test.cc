@@ -5,7 +5,7 @@
 #include "tests/cpu/compiled_run.h"
 
 namespace quern::cpu_test {
-namespace {
+namespace arg_reductions_test {
 
 class ArgReductions : public Compiled {};
 
@@ -120,5 +120,5 @@ TEST_F(ArgReductions, FindTheBestOfEachRow) {
     }
 }
 
-}  // namespace
+}  // namespace arg_reductions_test
 }  // namespace quern::cpu_test
