@@ -460,8 +460,10 @@ private:
         }
         const Word mine = select(is_others(in(touched.read)), several, me);
         b_.scatter(touched.read, offsets, mine.id, mask);
-        const Word left = in(touched.read);
-        b_.scatter(touched.read, offsets, select(left != mine, several, mine).id, mask);
+        // Those that are not left say so; had the one that is written too, it would be left again.
+        const Word is_gone = in(touched.read) != mine;
+        b_.scatter(touched.read, offsets, several.id,
+                   exists(mask) ? (is_gone & word(mask)).id : is_gone.id);
     }
 
     struct Touched {

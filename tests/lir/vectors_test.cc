@@ -19,6 +19,7 @@ namespace quern::lir {
 namespace {
 
 using cpu_test::plan_of_lanes;
+using cpu_test::run_on_lanes;
 using cpu_test::same_numbers;
 using cpu_test::with_functions;
 
@@ -140,6 +141,64 @@ TEST_F(InVectors, AStoreOfSeveralLanesToOneElementFails) {
     ASSERT_TRUE(is_made);
     const auto with = with_functions(plan, functions, vulkan::kGroups.native);
     EXPECT_FALSE(c.compiled(with, best_level(), true).has_value());
+}
+
+/// Behind a barrier each lane reads an element, and every second lane writes the one it has read.
+/// `shift`: 1 where neighbours read the same.
+void read_and_write(Function& f, std::uint64_t shift, std::uint64_t writers) {
+    for (BlockId block = 0; block < f.blocks.size(); ++block) {
+        for (std::size_t n = 0; n < f.blocks[block].size(); ++n) {
+            const Inst load = at(f, block, n);
+            if (load.op != Op::Load || f.buffers[load.buffer].elements == 0) continue;
+            auto where = std::ptrdiff_t(n);
+            const auto insert = [&](const Inst& inst) {
+                f.insts.push_back(inst);
+                const auto id = ValueId(f.insts.size() - 1);
+                f.blocks[block].insert(f.blocks[block].begin() + ++where, id);
+                return id;
+            };
+            const Type index{DType::Int32, 1}, truth{DType::Bool, 1};
+            const auto constant = [&](std::uint64_t bits) {
+                return insert({.op = Op::Constant, .type = index, .bits = bits});
+            };
+            const auto binary = [&](Op op, Type type, ValueId a, ValueId b) {
+                return insert({.op = op, .type = type, .a = a, .b = b});
+            };
+            insert({.op = Op::Barrier, .type = truth});
+            const ValueId lane = insert({.op = Op::Lane, .type = index});
+            const ValueId place = binary(Op::ShiftRight, index, lane, constant(shift));
+            const ValueId read =
+                insert({.op = Op::Load, .type = load.type, .buffer = load.buffer, .a = place});
+            const ValueId half = binary(Op::And, index, lane, constant(1));
+            const ValueId writes = binary(Op::Equal, truth, half, constant(writers));
+            insert({.op = Op::Store,
+                    .type = load.type,
+                    .buffer = load.buffer,
+                    .a = place,
+                    .b = read,
+                    .c = writes});
+            return;
+        }
+    }
+    FAIL() << "no array of the group is read";
+}
+
+TEST_F(InVectors, AStoreToWhatAnotherLaneReadTooFails) {
+    const std::string text = std::regex_replace(
+        std::regex_replace(std::string(kReversed), std::regex("40"), "16"), std::regex("39"), "15");
+    const Case c(text, {uniform({5, 16}, 1)});
+    const schedule::Plan plan =
+        schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+    for (const std::uint64_t shift : {0, 1}) {
+        for (const std::uint64_t writers : {0, 1}) {
+            std::vector<Function> functions = cpu_test::functions_of(plan);
+            read_and_write(functions[0], shift, writers);
+            const auto with = with_functions(plan, functions, vulkan::kGroups.native);
+            const bool ends_well = c.compiled(with, best_level(), true).has_value();
+            EXPECT_EQ(ends_well, shift == 0) << writers;
+            EXPECT_EQ(run_on_lanes(c, plan, functions).mistake.empty(), shift == 0) << writers;
+        }
+    }
 }
 
 TEST_F(InVectors, ABarrierThatSomeLanesReachFails) {
