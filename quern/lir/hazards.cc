@@ -39,13 +39,13 @@ std::optional<DType> Hazards::shown_as(const Inst& inst) const {
     return together <= subgroup_ ? std::nullopt : dtype;
 }
 
+void Hazards::State::add(const Use& use) {
+    const auto place = std::ranges::lower_bound(uses, use);
+    if (place == uses.end() || *place != use) uses.insert(place, use);
+}
+
 void Hazards::State::add(const State& other) {
-    for (const auto& [buffer, uses] : other.uses) {
-        Uses& all = this->uses[buffer];
-        all.reads.insert(uses.reads.begin(), uses.reads.end());
-        all.writes.insert(uses.writes.begin(), uses.writes.end());
-    }
-    made.insert(other.made.begin(), other.made.end());
+    for (const Use& use : other.uses) add(use);
 }
 
 /// Behind the function's own buffers.
@@ -130,46 +130,36 @@ Hazards::Who Hazards::who(const Inst& i, ValueId id) const {
 
 void Hazards::touch(ValueId id, State& state) const {
     const Inst& i = f_[id];
-    if (const auto dtype = shown_as(i)) state.uses[array_of(*dtype)].reads.insert({kAny});
-    if (i.op == Op::Alloc) state.made.insert(i.buffer);
+    if (const auto dtype = shown_as(i)) state.add({array_of(*dtype), false, kAny, 0});
+    const bool writes = is_store(i.op);
+    if (!writes && !(is_load(i.op) && written_[i.buffer])) return;
     const bool has_number = class_of(i.op) == OpClass::Memory;
-    const auto touched = [&] { return Touch{who(i, id), has_number ? Who(i.bits) : 0}; };
-    if (is_load(i.op) && written_[i.buffer]) state.uses[i.buffer].reads.insert(touched());
-    if (is_store(i.op)) state.uses[i.buffer].writes.insert(touched());
+    state.add({i.buffer, writes, who(i, id), has_number ? Who(i.bits) : 0});
 }
 
-void Hazards::collect(BlockId block, State& all) const {
+void Hazards::collect(BlockId block, State& all, std::vector<BufferId>& made) const {
     for (const ValueId id : f_.blocks[block]) {
         const Inst& i = f_[id];
         touch(id, all);
-        if (i.body != kNoBlock) collect(i.body, all);
-        if (i.otherwise != kNoBlock) collect(i.otherwise, all);
+        if (i.op == Op::Alloc) made.push_back(i.buffer);
+        if (i.body != kNoBlock) collect(i.body, all, made);
+        if (i.otherwise != kNoBlock) collect(i.otherwise, all, made);
     }
 }
 
 bool Hazards::meets(const State& before, const State& next) {
     // What one writes another may touch, but for the same lane's elements, those of one instruction
     // in lanes, and those of one number.
-    const auto differ = [](const std::set<Touch>& a, const std::set<Touch>& b, bool are_writes) {
-        for (const Touch& x : a) {
-            for (const Touch& y : b) {
-                if (x.number != 0 && x.number == y.number) continue;
-                const bool are_same = x.who == y.who && x.who != kEarlier;
-                if (!are_same || (!are_writes && x.who != kOwn)) return true;
-            }
-        }
-        return false;
+    const auto meet = [](const Use& x, const Use& y) {
+        if (!x.is_write && !y.is_write) return false;
+        if (x.number != 0 && x.number == y.number) return false;
+        const bool are_same = x.who == y.who && x.who != kEarlier;
+        return !are_same || (x.is_write != y.is_write && x.who != kOwn);
     };
-    for (const auto& [buffer, uses] : next.uses) {
-        const auto found = before.uses.find(buffer);
-        if (found == before.uses.end()) continue;
-        const Uses& last = found->second;
-        if (differ(last.writes, uses.writes, true) || differ(last.writes, uses.reads, false) ||
-            differ(last.reads, uses.writes, false)) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::any_of(next.uses, [&](const Use& y) {
+        const auto last = std::ranges::equal_range(before.uses, y.buffer, {}, &Use::buffer);
+        return std::ranges::any_of(last, [&](const Use& x) { return meet(x, y); });
+    });
 }
 
 bool Hazards::follow(const State& next) {
@@ -183,9 +173,9 @@ bool Hazards::before_access(ValueId id) {
     if (f_[id].op == Op::Alloc) {
         if (kept_.count(f_[id].buffer) != 0) return false;
         // Its memory may have been another array's.
-        const bool is_touched = std::ranges::any_of(now_.uses, [&](const auto& uses) {
-            return uses.first < f_.buffers.size() && f_.buffers[uses.first].space == Space::Lane &&
-                   kept_.count(uses.first) == 0;
+        const bool is_touched = std::ranges::any_of(now_.uses, [&](const Use& use) {
+            return use.buffer < f_.buffers.size() && f_.buffers[use.buffer].space == Space::Lane &&
+                   kept_.count(use.buffer) == 0;
         });
         if (is_touched) now_ = {};
         return is_touched;
@@ -197,36 +187,35 @@ bool Hazards::before_access(ValueId id) {
 
 bool Hazards::before_exchange(DType dtype) {
     const BufferId array = array_of(dtype);
-    const bool is_read = now_.uses.count(array) != 0;
+    const bool is_read = std::ranges::binary_search(now_.uses, array, {}, &Use::buffer);
     now_ = {};
-    now_.uses[array].reads.insert({kAny});
+    now_.add({array, false, kAny, 0});
     return is_read;
 }
 
 /// The same in an earlier iteration of a loop that is not apart.
-Hazards::Touch Hazards::earlier(Touch touch, ValueId loop) const {
-    const bool is_store = touch.who < kMatrices;
-    return {is_store && !writes_apart(ValueId(touch.who), loop) ? kEarlier : touch.who};
+Hazards::Use Hazards::earlier(Use use, ValueId loop) const {
+    const bool is_store = use.who < kMatrices;
+    if (is_store && !writes_apart(ValueId(use.who), loop)) use.who = kEarlier;
+    use.number = 0;
+    return use;
 }
 
 bool Hazards::before_loop(ValueId loop) {
     const Inst& i = f_[loop];
     State inside;
-    collect(i.body, inside);
+    std::vector<BufferId> made;
+    collect(i.body, inside, made);
     const bool must_meet = meets(now_, inside);
     if (must_meet) now_ = {};
-    for (auto& [buffer, uses] : inside.uses) {
-        if (i.is_apart && inside.made.count(buffer) == 0) continue;
-        for (std::set<Touch>* touches : {&uses.reads, &uses.writes}) {
-            std::set<Touch> all;
-            for (const Touch& touch : *touches) all.insert(earlier(touch, loop));
-            *touches = std::move(all);
-        }
-    }
     // A group does one point.
     const bool is_once =
         f_[i.a].op == Op::Parameter && f_.parameters[f_[i.a].bits].kind == ParameterKind::GridBegin;
-    if (!is_once) now_.add(inside);
+    if (is_once) return must_meet;
+    for (const Use& use : inside.uses) {
+        const bool is_apart = i.is_apart && std::ranges::count(made, use.buffer) == 0;
+        now_.add(is_apart ? use : earlier(use, loop));
+    }
     return must_meet;
 }
 

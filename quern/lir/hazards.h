@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -41,32 +40,28 @@ public:
     /// dtype. They meet again before they read it.
     bool before_exchange(DType dtype);
 
+    /// That elements of a buffer are read, or written: by whom, and the number of the access, or 0.
+    struct Use {
+        BufferId buffer = 0;
+        bool is_write = false;
+        std::uint32_t who = 0;
+        std::uint32_t number = 0;
+
+        auto operator<=>(const Use&) const = default;
+    };
+
     /// What is touched at some place; several ways lead to one that follows them.
     struct State {
-        /// By whom, and the number of the access, or 0.
-        struct Touch {
-            std::uint32_t who = 0;
-            std::uint32_t number = 0;
+        /// In their order, each once.
+        std::vector<Use> uses;
 
-            auto operator<=>(const Touch&) const = default;
-        };
-        struct Uses {
-            std::set<Touch> reads, writes;
-        };
-        std::map<BufferId, Uses> uses;
-
-        /// Arrays that begin.
-        std::set<BufferId> made;
-
+        void add(const Use& use);
         void add(const State& other);
     };
     const State& now() const { return now_; }
     void continue_from(State state) { now_ = std::move(state); }
 
 private:
-    using Touch = State::Touch;
-    using Uses = State::Uses;
-
     /// Who touches an element: the lane whose place in a row of lanes it has, any lane, the first,
     /// any in an earlier iteration, those that store matrices, each of which has its place; below
     /// these, the lanes of the store that is the instruction, each in its iterations.
@@ -83,9 +78,11 @@ private:
 
     bool is_multiple(ValueId id, int depth) const;
     Who who(const Inst& inst, ValueId id) const;
-    Touch earlier(Touch touch, ValueId loop) const;
+    Use earlier(Use use, ValueId loop) const;
     void touch(ValueId id, State& state) const;
-    void collect(BlockId block, State& all) const;
+
+    /// `made`: arrays that begin there.
+    void collect(BlockId block, State& all, std::vector<BufferId>& made) const;
     BufferId array_of(DType dtype) const;
     static bool meets(const State& before, const State& next);
     bool follow(const State& next);

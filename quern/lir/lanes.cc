@@ -377,6 +377,14 @@ bool asserts_in_lanes(const Function& function) {
     });
 }
 
+/// Whether lanes wait for each other wherever they keep their arrays.
+bool exchanges(const Function& function) {
+    return std::ranges::any_of(function.insts, [&](const Inst& i) {
+        return (i.op != Op::Assert && exchanged_as(function, i)) ||
+               class_of(i.op) == OpClass::Matrix;
+    });
+}
+
 /// Whether a lane would wait in vain for one that has ended.
 bool waits(const Function& function) {
     return std::ranges::any_of(function.insts, [](const Inst& i) {
@@ -415,9 +423,10 @@ Function for_lanes(const Function& function, std::uint32_t subgroup, std::uint32
     const auto made = [&](LanesPass::Fails fails) {
         return LanesPass(arrays.function, arrays.elements, lanes, subgroup, fails).run();
     };
+    const bool asserts = asserts_in_lanes(function);
+    if (asserts && exchanges(function)) return made(LanesPass::Fails::Together);
     Function alone = made(LanesPass::Fails::Alone);
-    const bool may_fail_alone = !asserts_in_lanes(function) || !waits(alone);
-    return may_fail_alone ? std::move(alone) : made(LanesPass::Fails::Together);
+    return asserts && waits(alone) ? made(LanesPass::Fails::Together) : std::move(alone);
 }
 
 bool has_room_for_matrices(const Function& function) {
