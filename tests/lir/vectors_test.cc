@@ -115,12 +115,16 @@ TEST_P(MutantsInVectors, ABarrierThatIsGoneFailsWhereTheExecutorFindsARace) {
     }
 }
 
-/// With a barrier behind it, so that nothing but the store itself is wrong.
-TEST_F(InVectors, AStoreOfSeveralLanesToOneElementFails) {
-    // One store by each lane.
+/// One store by each lane.
+Case reversed_by_16() {
     const std::string text = std::regex_replace(
         std::regex_replace(std::string(kReversed), std::regex("40"), "16"), std::regex("39"), "15");
-    const Case c(text, {uniform({5, 16}, 1)});
+    return Case(text, {uniform({5, 16}, 1)});
+}
+
+/// With a barrier behind it, so that nothing but the store itself is wrong.
+TEST_F(InVectors, AStoreOfSeveralLanesToOneElementFails) {
+    const Case c = reversed_by_16();
     const schedule::Plan plan =
         schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
     std::vector<Function> functions = cpu_test::functions_of(plan);
@@ -184,9 +188,7 @@ void read_and_write(Function& f, std::uint64_t shift, std::uint64_t writers) {
 }
 
 TEST_F(InVectors, AStoreToWhatAnotherLaneReadTooFails) {
-    const std::string text = std::regex_replace(
-        std::regex_replace(std::string(kReversed), std::regex("40"), "16"), std::regex("39"), "15");
-    const Case c(text, {uniform({5, 16}, 1)});
+    const Case c = reversed_by_16();
     const schedule::Plan plan =
         schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
     for (const std::uint64_t shift : {0, 1}) {

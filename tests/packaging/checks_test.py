@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Tests tools/check_layers.py, check_sizes.py, check_docs.py and setup.sh on small trees."""
+"""Tests tools/check_layers.py, check_sizes.py, check_docs.py, check_files.py and setup.sh on small
+trees."""
 
 import os
 import pathlib
@@ -13,6 +14,7 @@ TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import check_docs  # noqa: E402
+import check_files  # noqa: E402
 import check_layers  # noqa: E402
 import check_sizes  # noqa: E402
 
@@ -31,6 +33,21 @@ class Tree(unittest.TestCase):
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+class Files(Tree):
+    def complaint(self, text):
+        self.write("alone.cc", text)
+        return check_files.complaint({
+            "directory": str(self.root), "file": "alone.cc",
+            "command": "env CCACHE_BASEDIR=/ ccache /usr/bin/c++ -O2 -o alone.o -c alone.cc"})
+
+    def test_a_file_that_includes_what_it_uses_compiles_to_no_object(self):
+        self.assertEqual(self.complaint("#include <vector>\nstd::vector<int> v;\n"), "")
+        self.assertFalse((self.root / "alone.o").exists())
+
+    def test_a_file_that_does_not_is_complained_of_in_the_compilers_words(self):
+        self.assertIn("alone.cc:1", self.complaint("std::vector<int> v;\n"))
 
 
 class Layers(Tree):

@@ -4,6 +4,7 @@
 #include "quern/support/check.h"
 
 namespace quern::vulkan {
+
 Id MatrixCode::type(lir::Part part) {
     using lir::Part;
     const bool is_sum = part == Part::Sum;
