@@ -157,8 +157,11 @@ bool Hazards::meets(const State& before, const State& next) {
         return !are_same || (x.is_write != y.is_write && x.who != kOwn);
     };
     return std::ranges::any_of(next.uses, [&](const Use& y) {
-        const auto last = std::ranges::equal_range(before.uses, y.buffer, {}, &Use::buffer);
-        return std::ranges::any_of(last, [&](const Use& x) { return meet(x, y); });
+        auto x = std::ranges::lower_bound(before.uses, y.buffer, {}, &Use::buffer);
+        for (; x != before.uses.end() && x->buffer == y.buffer; ++x) {
+            if (meet(*x, y)) return true;
+        }
+        return false;
     });
 }
 
