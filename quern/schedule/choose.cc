@@ -42,6 +42,9 @@ constexpr int kInnermost = 8, kGuarded = 4;
 constexpr int kManyRegisters = 32, kLongLoop = 256;
 constexpr int kInTurn = 4, kShortInTurn = 6, kShortCode = 40;
 
+// Of integers of 64 bits that a device has not: by a loop over their bits.
+constexpr int kQuotient = 70;
+
 // Of a product whose operands a work-group shares: iterations for which it copies them at once, and
 // the copies of a row and of its lanes.
 constexpr std::uint16_t kStage = 16;
@@ -369,6 +372,15 @@ private:
         if (is_free) tiling_.atom = {};
     }
 
+    /// Of integers of 64 bits that a device has not. That an index is small is not known here.
+    bool is_quotient_of_words(const ir::Expr& e) const {
+        const bool is_of_words =
+            !target_.native.int64 && size_of(e.dtype) == 8 && !is_floating(e.dtype);
+        if (!is_of_words || e.kind != ExprKind::Binary) return false;
+        const auto op = static_cast<ir::BinaryOp>(e.op);
+        return op == ir::BinaryOp::Div || op == ir::BinaryOp::Rem || op == ir::BinaryOp::FloorDiv;
+    }
+
     /// What matters for how many copies of a block take turns.
     struct InTurn {
         int instructions = 0;
@@ -383,9 +395,9 @@ private:
             for (const ExprId node : ir::reachable(k_, s.value)) {
                 const ir::Expr& e = k_[node];
                 sum.has_float64 |= e.dtype == DType::Float64;
+                if (e.kind != ExprKind::Unary && e.kind != ExprKind::Binary) continue;
                 const CodeSize size = takes_long(e) ? code_size(e) : CodeSize{1};
-                const bool is_one = e.kind == ExprKind::Unary || e.kind == ExprKind::Binary;
-                sum.instructions += is_one ? size.instructions : 0;
+                sum.instructions += is_quotient_of_words(e) ? kQuotient : size.instructions;
                 sum.jumps |= size.jumps;
             }
         }

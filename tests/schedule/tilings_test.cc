@@ -70,9 +70,11 @@ TEST_P(Tilings, OfTheDefaultScheduleAreLegal) {
 }
 
 /// What is chosen without lanes, as "i: grid, unroll 8".
-std::string chosen_without_lanes(const Case& c) {
+std::string chosen_without_lanes(const Case& c, bool has_int64 = true) {
+    Target target = vulkan::kInvocations;
+    target.native.int64 = has_int64;
     ir::Kernel prepared = prepare(c.kernel(), c.facts(), Numerics::Strict);
-    return to_string(prepared, choose(prepared, c.facts(), Numerics::Strict, vulkan::kInvocations));
+    return to_string(prepared, choose(prepared, c.facts(), Numerics::Strict, target));
 }
 
 TEST(DefaultSchedule, WithoutLanesCopiesOfAProductShareLoads) {
@@ -100,6 +102,16 @@ TEST(DefaultSchedule, WithoutLanesCopiesOfAProductShareLoads) {
         {matrix, matrix});
     EXPECT_EQ(chosen_without_lanes(beside), "i: grid; j: grid; k: serial")
         << "64 copies of what is long";
+}
+
+TEST(DefaultSchedule, CopiesNoQuotientsOfIntegersThatADeviceHasNot) {
+    const Tensor matrix({64, 64}, DType::Int64);
+    const Case c(
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0\n"
+        "  for k in 0..depth: s += a[i, k] / b[k, j]\n  out[i, j] = s\n}",
+        {matrix, matrix});
+    EXPECT_EQ(chosen_without_lanes(c), "i: grid, unroll 8; j: grid, unroll 8; k: serial");
+    EXPECT_EQ(chosen_without_lanes(c, false), "i: grid; j: grid; k: serial");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Tilings, ::testing::ValuesIn(kRows), [](const auto& info) {

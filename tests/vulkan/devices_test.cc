@@ -217,7 +217,19 @@ TEST_P(Vulkan, RefusesCodeThatIsTooLong) {
         return;
     }
     EXPECT_NE(message.find("E0600"), std::string::npos) << message;
-    EXPECT_NE(message.find("instructions: drivers are given up to 90000"), std::string::npos)
+    EXPECT_NE(message.find("drivers are given up to 90000"), std::string::npos) << message;
+}
+
+TEST_P(Vulkan, RefusesCodeOfTooManyBranches) {
+    std::string text = "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var sum = x[i]\n";
+    for (int n = 0; n < 1600; ++n) {
+        text += "  if x[i] > " + std::to_string(n) + ".5: sum += x[max(i - " +
+                std::to_string(n % 4) + ", 0)]\n";
+    }
+    const std::string message =
+        message_of(Kernel(text + "  out[i] = sum\n}").on(device()), std::vector{uniform({5}, 1)});
+    EXPECT_NE(message.find("E0600"), std::string::npos) << message;
+    EXPECT_NE(message.find(" branches: drivers are given up to 90000"), std::string::npos)
         << message;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "quern/backend/vulkan/device.h"
+#include "quern/backend/vulkan/module.h"
 #include "quern/backend/vulkan/newer_spirv.h"
 #include "quern/backend/vulkan/targets.h"
 
@@ -308,8 +309,7 @@ std::string Abilities::missing() const {
 }
 
 std::string Abilities::lacks(std::span<const std::uint32_t> module) const {
-    constexpr std::size_t kHeader = 5;
-    for (std::size_t at = kHeader; at + 1 < module.size(); at += module[at] >> 16) {
+    for (std::size_t at = kHeaderWords; at + 1 < module.size(); at += module[at] >> 16) {
         if (spv::Op(module[at] & 0xffff) != spv::Op::OpCapability) break;
         for (const Feature& feature : kFeatures) {
             const bool is_it = std::uint32_t(feature.capability) == module[at + 1];

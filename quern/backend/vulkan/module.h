@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <span>
 #include <spirv/unified1/spirv.hpp11>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,9 @@
 namespace quern::vulkan {
 
 using Id = std::uint32_t;
+
+/// Before the first instruction of a module.
+inline constexpr std::size_t kHeaderWords = 5;
 
 /// A SPIR-V module with one function, written word by word. Types and constants are made once; the
 /// same calls give the same words.
@@ -92,5 +97,8 @@ private:
     Id next_ = 1;
     Id block_ = 0;
 };
+
+/// Of the words of a module: structures of control, which are conditions, switches and loops.
+std::size_t branches_of(std::span<const std::uint32_t> words);
 
 }  // namespace quern::vulkan
