@@ -314,6 +314,10 @@ int main(int argc, char** argv) {
                      "usage: fuzz_kernels [COUNT [FIRST_SEED [one-way] [drivers] [rows]]]\n");
         return 2;
     }
+    if (drivers_only && quern::cpu_test::vulkan_devices().empty()) {
+        std::fprintf(stderr, "drivers: expected a device with Vulkan, found none\n");
+        return 2;
+    }
     const auto make =
         are_rows ? quern::generator::random_row_kernel : quern::generator::random_kernel;
     const bool terminal = isatty(STDERR_FILENO) != 0;
