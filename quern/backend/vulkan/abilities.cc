@@ -127,6 +127,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
     controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     controls.cuts_loops = controls.folds_wrongly;
     controls.converts_wrongly = is_of_mesa(driver.driverID);
+    controls.has_few_places = driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
     // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
     const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
     const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;

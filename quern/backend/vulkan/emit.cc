@@ -9,6 +9,7 @@
 #include <map>
 
 #include "quern/backend/vulkan/code.h"
+#include "quern/backend/vulkan/limits.h"
 #include "quern/backend/vulkan/matrices.h"
 #include "quern/backend/vulkan/memory.h"
 #include "quern/runtime/storage.h"
@@ -185,6 +186,7 @@ private:
 
     void block(lir::BlockId number) {
         for (const ValueId id : f_.blocks[number]) {
+            if (controls_.has_few_places && ++straight_ > kMostOfBlock) cut_block();
             const Id result = emit(f_[id], id);
             values_[std::uint32_t(id)] = result;
         }
@@ -537,6 +539,15 @@ private:
         }
     }
 
+    /// By a store that never happens, which the driver does not know; branches alone it joins.
+    void cut_block() {
+        straight_ = 0;
+        when(code_.test(Op::OpINotEqual, zero_, code_.u32(0)), [&] {
+            const auto place = memory_.place(pushed(offsetof(Push, failed)), Bindings::kTable);
+            memory_.store(DType::UInt32, place, code_.u32(1));
+        });
+    }
+
     Id loop(const Inst& i, ValueId id) {
         const Id type = code_.type(i.type.dtype);
         const Id counter = m_.variable(type);
@@ -619,6 +630,9 @@ private:
     MemoryCode::Place words_;
     Id zero_ = 0;
     Id used_ = 0;
+
+    /// Instructions since a block was cut.
+    std::uint32_t straight_ = 0;
 };
 
 }  // namespace

@@ -24,6 +24,9 @@ struct FloatControls {
 
     /// It leaves loops after kMostIterations of an invocation, as llvmpipe does.
     bool cuts_loops = false;
+
+    /// Its functions have few places on the stack, which must be used sparingly (limits.h).
+    bool has_few_places = false;
 };
 
 /// The integers that a device computes with, and those that it loads and stores; 32 bits it always

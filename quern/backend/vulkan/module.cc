@@ -194,13 +194,4 @@ std::vector<std::uint32_t> Module::words() const {
     return all;
 }
 
-std::size_t branches_of(std::span<const std::uint32_t> words) {
-    std::size_t sum = 0;
-    for (std::size_t at = kHeaderWords; at < words.size(); at += words[at] >> 16) {
-        const auto op = spv::Op(words[at] & 0xffff);
-        sum += op == spv::Op::OpSelectionMerge || op == spv::Op::OpLoopMerge;
-    }
-    return sum;
-}
-
 }  // namespace quern::vulkan

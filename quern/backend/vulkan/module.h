@@ -14,8 +14,8 @@ namespace quern::vulkan {
 
 using Id = std::uint32_t;
 
-/// Before the first instruction of a module.
-inline constexpr std::size_t kHeaderWords = 5;
+/// Before the first instruction of a module, and which of them is above every id.
+inline constexpr std::size_t kHeaderWords = 5, kBoundWord = 3;
 
 /// A SPIR-V module with one function, written word by word. Types and constants are made once; the
 /// same calls give the same words.
@@ -97,8 +97,5 @@ private:
     Id next_ = 1;
     Id block_ = 0;
 };
-
-/// Of the words of a module: structures of control, which are conditions, switches and loops.
-std::size_t branches_of(std::span<const std::uint32_t> words);
 
 }  // namespace quern::vulkan

@@ -17,7 +17,7 @@
 
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/vulkan/device.h"
-#include "quern/backend/vulkan/module.h"
+#include "quern/backend/vulkan/limits.h"
 #include "quern/backend/vulkan/targets.h"
 #include "quern/lir/iterations.h"
 #include "quern/lir/lanes.h"
@@ -53,23 +53,6 @@ std::string invalid(const std::vector<std::uint32_t>& module, bool has_matrices)
     static_cast<void>(has_matrices);
 #endif
     return {};
-}
-
-/// SwiftShader compiles as many for a quarter of a minute. It ends the process where what lives
-/// across branches and accesses is more than 512 KiB of its stack: 31216 instructions with 2801
-/// branches around reads (27706 with 2486 pass), 59140 with 2263; not 156711 with 17. This only
-/// estimates it: one cos of float64, below the limit and with 14, ends the process too.
-constexpr std::size_t kMostInstructions = 90000, kOfBranch = 30;
-
-/// Why drivers are not given the words of a function, or empty.
-std::string too_long(const lir::Function& function, std::span<const std::uint32_t> words) {
-    std::size_t instructions = 0;
-    for (const auto& block : function.blocks) instructions += block.size();
-    const std::size_t branches = branches_of(words);
-    if (instructions + kOfBranch * branches <= kMostInstructions) return {};
-    return "code of " + std::to_string(instructions) + " instructions with " +
-           std::to_string(branches) + " branches: drivers are given up to " +
-           std::to_string(kMostInstructions) + ", a branch for " + std::to_string(kOfBranch);
 }
 
 class LoadedPipelines : public Pipelines {
@@ -200,7 +183,7 @@ public:
                 }
                 const auto words =
                     emit(function, abilities.controls, integers, abilities.buffers, windows);
-                result.refusal = too_long(function, words);
+                result.refusal = too_long(function, words, abilities.controls.has_few_places);
                 if (!result.refusal.empty()) return result;
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "quern/lir/lir.h"
+
+namespace quern::vulkan {
+
+/// A driver compiles as many for several seconds, so more are refused.
+inline constexpr std::size_t kMostInstructions = 90000;
+
+/// Places of 16 bytes that SwiftShader's code has on its stack; it ends the process where a
+/// function needs more.
+inline constexpr std::size_t kPlaces = 32768;
+
+/// Instructions of LIR that SwiftShader is given in one block. What finds no register in a block
+/// has a place of its own until it ends: up to six of ten instructions, as cos of float64 shows
+/// (33649 places for 52000 words).
+inline constexpr std::uint32_t kMostOfBlock = 4000;
+
+/// Places that a module needs besides those of its longest block, at most.
+std::size_t places_of(std::span<const std::uint32_t> words);
+
+/// Why a driver is not given the words of a function, or empty. `has_few_places`: it is
+/// SwiftShader.
+std::string too_long(const lir::Function& function, std::span<const std::uint32_t> words,
+                     bool has_few_places);
+
+}  // namespace quern::vulkan
