@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstdlib>
+#include <numeric>
 #include <optional>
 
 #include "quern/schedule/loops.h"
@@ -86,16 +89,24 @@ void Lowerer::declare(const Stmt& s) {
     for_each_copy(registers.axes, [&](const Copy& copy) {
         registers.copies.push_back(b_.reg(b_.splat(at(value, copy), active_lanes())));
     });
-    names_[s.symbol] = {Name::Kind::Register, registers, 1};
+    names_[s.symbol] = {Name::Kind::Register, registers, 1, is_in_rest()};
+}
+
+/// Whether the lanes that take part are the first of them, as many as the loop has left.
+bool Lowerer::is_in_rest() const {
+    return has_mask_ && rows_ == 1 && mask_.is_single() && mask_.copies[0] == rest_;
 }
 
 void Lowerer::assign(ir::SymbolId symbol, const Bundle& value) {
-    const Bundle registers = names_.at(symbol).bundle;
+    const Name& name = names_.at(symbol);
+    const Bundle registers = name.bundle;
+    // Nobody reads it in other lanes.
+    const bool takes_all = name.is_of_rest && is_in_rest();
     for_each_copy(registers.axes | value.axes, [&](const Copy& copy) {
         const ValueId reg = at(registers, copy);
         const std::uint16_t lanes = b_.type(reg).lanes;
         ValueId v = b_.splat(at(value, copy), lanes);
-        if (has_mask_) v = b_.select(mask_at(copy, lanes), v, b_.get(reg));
+        if (has_mask_ && !takes_all) v = b_.select(mask_at(copy, lanes), v, b_.get(reg));
         b_.set(reg, v);
     });
 }
@@ -169,44 +180,106 @@ void Lowerer::under(const Bundle& which, const std::vector<Stmt>& statements) {
     has_mask_ = had_mask;
 }
 
+/// Whether all lanes that take part hold a comparison, by numbers: a side moves evenly from lane to
+/// lane, so the lane in which the left one is farthest ahead says it for all, if no side wraps on
+/// the way.
+std::optional<Bundle> Lowerer::holds_in_all(ExprId id) {
+    const ir::Expr e = k_[id];
+    const auto op = static_cast<BinaryOp>(e.op);
+    const bool compares = e.kind == ir::ExprKind::Binary &&
+                          (op == BinaryOp::Less || op == BinaryOp::LessEqual) &&
+                          k_[ExprId{e.a}].dtype == DType::Int64;
+    if (!compares || rows_ > 1 || packets_.factor > 1) return std::nullopt;
+    constexpr std::int64_t kMostStep = std::int64_t{1} << 31;
+    struct Side {
+        Bundle first, last;
+        std::int64_t step = 0;
+    };
+    std::array<Side, 2> sides;
+    const ValueId last_lane =
+        b_.sub(is_in_rest() ? rest_lanes_ : b_.integer(active_lanes()), b_.integer(1));
+    std::optional<Bundle> holds;
+    const auto require = [&](Op compare, const Bundle& x, const Bundle& y) {
+        const Bundle one =
+            map(x, y, [&](ValueId v, ValueId w) { return b_.compare(compare, v, w); });
+        const auto both = [&](ValueId v, ValueId w) { return b_.binary(Op::And, v, w); };
+        holds = holds ? map(*holds, one, both) : one;
+    };
+    for (Side& side : sides) {
+        const ExprId value{&side == sides.data() ? e.a : e.b};
+        if (has_lanes(value)) {
+            const auto step = step_of(k_, value, lane_symbol_);
+            if (!step || std::abs(*step) >= kMostStep) return std::nullopt;
+            side.step = *step * names_.at(lane_symbol_).step;
+            if (std::abs(side.step) >= kMostStep) return std::nullopt;
+        }
+        side.first = first_lane(value);
+        if (b_.type(side.first.copies[0]).lanes != 1) return std::nullopt;
+        const ValueId span = b_.mul(last_lane, b_.integer(side.step));
+        side.last = map(side.first, [&](ValueId v) { return b_.add(v, span); });
+        if (side.step > 0) require(Op::LessEqual, side.first, side.last);
+        if (side.step < 0) require(Op::LessEqual, side.last, side.first);
+    }
+    const auto& [left, right] = sides;
+    const bool is_last = left.step > right.step;
+    require(op == BinaryOp::Less ? Op::Less : Op::LessEqual, is_last ? left.last : left.first,
+            is_last ? right.last : right.first);
+    return holds;
+}
+
 /// if all of `conditions`, which no lane can fail: what is the same for all lanes is a branch, and
 /// so is that all lanes hold the rest, as they do far from edges.
 void Lowerer::guarded(const Stmt& s, const std::vector<ExprId>& conditions) {
     const std::size_t guards = guards_.size();
-    ValueId same = lir::kNone;
-    std::optional<Bundle> rest;
-    for (const ExprId id : conditions) {
-        const Bundle holds = expr(id);
-        guards_.push_back(ir::simplify(k_, id));
-        const auto both = [&](ValueId x, ValueId y) { return b_.binary(Op::And, x, y); };
-        if (holds.is_single() && b_.type(holds.copies[0]).lanes == 1) {
-            same = exists(same) ? both(same, holds.copies[0]) : holds.copies[0];
-        } else {
-            rest = rest ? map(*rest, holds, both) : holds;
-        }
-    }
-    if (exists(same)) b_.begin_if(same);
     const bool is_short = std::none_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
         return inner.kind == StmtKind::For || inner.kind == StmtKind::If;
     });
-    if (!rest) {
+    const auto both = [&](ValueId x, ValueId y) { return b_.binary(Op::And, x, y); };
+    const auto with = [&](std::optional<Bundle>& all, const Bundle& one) {
+        all = all ? map(*all, one, both) : one;
+    };
+    // What lanes do not share, by lane; and that all lanes hold it, by numbers.
+    std::optional<Bundle> same, rest, all;
+    std::vector<ExprId> later;
+    for (const ExprId id : conditions) {
+        const ExprId simple = ir::simplify(k_, id);
+        const auto holds_all = is_short && has_lanes(simple) ? holds_in_all(simple) : std::nullopt;
+        if (holds_all) {
+            with(all, *holds_all);
+            later.push_back(id);
+        } else {
+            const Bundle holds = expr(id);
+            const bool is_same = holds.is_single() && b_.type(holds.copies[0]).lanes == 1;
+            with(is_same ? same : rest, holds);
+        }
+        guards_.push_back(simple);
+    }
+    if (same) b_.begin_if(same->copies[0]);
+    if (!rest && !all) {
         inside(s.body);
     } else if (!is_short) {
         under(*rest, s.body);
     } else {
         ValueId none_fails = lir::kNone;
-        for (const ValueId holds : rest->copies) {
-            const ValueId is_whole =
-                b_.unary(Op::Not, b_.any(b_.unary(Op::Not, b_.splat(holds, active_lanes()))));
-            none_fails = exists(none_fails) ? b_.binary(Op::And, none_fails, is_whole) : is_whole;
+        const auto require = [&](ValueId holds) {
+            none_fails = exists(none_fails) ? both(none_fails, holds) : holds;
+        };
+        if (all) std::ranges::for_each(all->copies, require);
+        for (const ValueId holds : rest ? rest->copies : std::vector<ValueId>{}) {
+            const ValueId some = b_.any(b_.unary(Op::Not, b_.splat(holds, active_lanes())));
+            require(b_.unary(Op::Not, some));
         }
         b_.begin_if(none_fails);
         inside(s.body);
         b_.begin_else();
-        under(*rest, s.body);
+        {
+            const Scope scope(*this);
+            for (const ExprId id : later) with(rest, expr(id));
+            under(*rest, s.body);
+        }
         b_.end_if();
     }
-    if (exists(same)) b_.end_if();
+    if (same) b_.end_if();
     guards_.resize(guards);
 }
 
@@ -384,7 +457,11 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         const ValueId left = b_.sub(to, trip);
         const ValueId in_range = b_.compare(Op::Less, numbers(axis), left);
         mask_ = masked(Bundle(in_range));
-        if (!had_mask) rest_ = in_range;
+        if (!had_mask) {
+            rest_ = in_range;
+            const ValueId all = b_.integer(axis.width());
+            rest_lanes_ = b_.select(b_.compare(Op::Less, left, all), left, all);
+        }
         has_mask_ = true;
         pass({axis, trip, 1, left}, body);
         mask_ = mask;

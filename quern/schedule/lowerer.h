@@ -63,6 +63,9 @@ private:
 
         /// Of a lane variable: from one lane to the next.
         std::int64_t step = 1;
+
+        /// Of a register that was made in the last pass of a loop.
+        bool is_of_rest = false;
     };
 
     /// A loop as the number of its iteration: symbol = begin + trip * step.
@@ -155,6 +158,8 @@ private:
     Bundle load_packets(ir::BufferId buffer, const Bundle& offset);
     void store_packets(ir::BufferId buffer, const Bundle& offset, const Bundle& value);
     void branch(const ir::Stmt& s);
+    bool is_in_rest() const;
+    std::optional<Bundle> holds_in_all(ExprId id);
     void guarded(const ir::Stmt& s, const std::vector<ExprId>& conditions);
     void inside(const std::vector<ir::Stmt>& statements);
     void under(const Bundle& which, const std::vector<ir::Stmt>& statements);
@@ -333,6 +338,9 @@ private:
 
     /// That of the last pass of a loop, which has a first lane.
     ValueId rest_ = lir::kNone;
+
+    /// How many lanes it has.
+    ValueId rest_lanes_ = lir::kNone;
 
     /// The loops around; the second with the numbers from the first to the last that each takes,
     /// where whole steps are seen to lead to its end.

@@ -1,4 +1,6 @@
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "tests/cpu/compiled_run.h"
 
@@ -151,6 +153,28 @@ compute(x) {
     for (const std::int64_t n : {5, 31, 100}) {
         SCOPED_TRACE(n);
         expect_agreement(Case(several, {numbers({n})}), 1e-4);
+    }
+}
+
+TEST_F(Forward, GuardsThatMoveEvenlyWithTheLanes) {
+    std::string text = "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var s = x[i]\n";
+    for (const char* condition :
+         {"i + p < n", "p <= i", "n - 1 - i < p", "i < 2 * i - p", "3 * i <= i + p", "i + p < 9",
+          "p - i <= 3", "i + p >= 0 and i + p < n and i * 2 < n"}) {
+        text += std::string("  for k in 0..3:\n    if ") + condition + ": s = s * 0.5 + x[k % n]\n";
+    }
+    text += "  out[i] = s\n}";
+    // Some sides wrap on the way from the first lane to the last.
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [n, p] : {std::pair{std::int64_t(9), kMost - 3},
+                               {50, -3},
+                               {50, 20},
+                               {50, kMost - 7},
+                               {50, kMost - 20},
+                               {50, kLeast + 5}}) {
+        SCOPED_TRACE(std::to_string(n) + ", p " + std::to_string(p));
+        expect_agreement(Case(text, {numbers({n})}, {{"p", p}}), 1e-6);
     }
 }
 
