@@ -439,7 +439,9 @@ void Lowerer::passes(const Axis& axis, ValueId from, ValueId to,
         done = whole(done, std::int64_t(axis.unroll) * axis.width(), axis.unroll);
     }
     if (axis.width() == 1) {
-        whole(done, 1, 1);
+        // Copies of what is left, if it is known to be a multiple of some.
+        const auto some = int(std::gcd(axis.divisor, std::int64_t(axis.unroll)));
+        if (some == 1 || some < axis.unroll) whole(done, some, some);
         return;
     }
     // Each further body is code: behind copies, what is left goes under a mask.
