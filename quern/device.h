@@ -49,6 +49,15 @@ struct DeviceInfo {
 /// Lists every device of this machine, the interpreter last.
 std::vector<DeviceInfo> devices();
 
+/// A device that is not listed: its id, or "vulkan" where no driver has one.
+struct MissingDevice {
+    std::string id;
+    std::string why;
+};
+
+/// What keeps devices of this machine from being listed.
+std::vector<MissingDevice> missing_devices();
+
 /// Waits until the device has done all that was launched on it, as timing wants. What reads
 /// elements waits by itself. Throws DeviceLost.
 void synchronize(const Device& device);

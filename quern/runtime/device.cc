@@ -55,6 +55,14 @@ bool is_logical_cpu(std::string_view id) {
     return number && *number < kLogicalCpus;
 }
 
+constexpr const char* kNoPlugin =
+    "the compiler plug-in that it needs is neither beside the program or its library, nor where "
+    "the system looks for libraries, nor where QUERN_PLUGINS says";
+
+std::string lack_of(const vulkan::DeviceDescription& device) {
+    return device.missing.empty() ? std::string() : device.name + " lacks " + device.missing;
+}
+
 /// What keeps a device "vulkan:N" from being used, or empty.
 std::string why_no_vulkan(std::size_t number) {
     std::string why;
@@ -63,17 +71,14 @@ std::string why_no_vulkan(std::size_t number) {
     if (number >= driver->devices().size()) {
         return "drivers have " + std::to_string(driver->devices().size()) + " devices";
     }
-    const vulkan::DeviceDescription& device = driver->devices()[number];
-    return device.missing.empty() ? std::string() : device.name + " lacks " + device.missing;
+    return lack_of(driver->devices()[number]);
 }
 
 [[noreturn]] void no_such_device(std::string_view id, std::string_view origin) {
     std::string message = "[device] E0601: no device '" + std::string(id) + "'";
     message += origin;
     if (id == kCpu || is_logical_cpu(id)) {
-        message +=
-            ": the compiler plug-in that it needs is neither beside the program or its "
-            "library, nor where the system looks for libraries, nor where QUERN_PLUGINS says";
+        message += std::string(": ") + kNoPlugin;
     } else if (id.starts_with("cpu:")) {
         message +=
             ": logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);
@@ -172,6 +177,20 @@ std::vector<DeviceInfo> devices() {
                     .name = "reference interpreter",
                     .cores = hardware_threads(),
                     .memory = 0});
+    return list;
+}
+
+std::vector<MissingDevice> missing_devices() {
+    std::vector<MissingDevice> list;
+    if (!has_cpu()) list.push_back({std::string(kCpu), kNoPlugin});
+    std::string why;
+    const vulkan::Driver* const driver = vulkan::driver(why);
+    if (!driver) list.push_back({std::string(kVulkan), why});
+    for (std::size_t i = 0; driver && i < driver->devices().size(); ++i) {
+        std::string lack = lack_of(driver->devices()[i]);
+        if (lack.empty()) continue;
+        list.push_back({std::string(kVulkan) + ":" + std::to_string(i), std::move(lack)});
+    }
     return list;
 }
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "command.h"
 #include "quern/device.h"
@@ -106,6 +108,25 @@ TEST(CommandUse, DevicesAreListed) {
     for (const char* key : {"id", "type", "name", "cores", "memory"}) {
         EXPECT_TRUE(list.back().contains(key)) << key;
     }
+}
+
+TEST(CommandUse, WhatKeepsDevicesFromBeingListedIsSaid) {
+    const char* const before = std::getenv("VK_DRIVER_FILES");
+    const std::string drivers = before ? before : "";
+    ::setenv("VK_DRIVER_FILES", "/none", 1);
+    const std::string text = run({"devices"}).out;
+    const auto list = nlohmann::json::parse(run({"devices", "--json"}).out);
+    if (before) {
+        ::setenv("VK_DRIVER_FILES", drivers.c_str(), 1);
+    } else {
+        ::unsetenv("VK_DRIVER_FILES");
+    }
+    EXPECT_NE(text.find("\nvulkan       none         "), std::string::npos) << text;
+    // Or there is no loader, or no plug-in.
+    if (!drivers.empty()) {
+        EXPECT_NE(text.find("there is no driver"), std::string::npos) << text;
+    }
+    EXPECT_EQ(list.back()["id"], "interpreter");
 }
 
 TEST(CommandUse, AnUnknownDeviceIsAnError) {

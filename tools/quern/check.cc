@@ -71,6 +71,10 @@ void list_devices(bool json) {
         if (device.memory > 0) line += ", " + in_units(device.memory);
         std::fputs((line + '\n').c_str(), stdout);
     }
+    for (const MissingDevice& device : missing_devices()) {
+        const std::string line = fmt::format("{:<12} {:<12} {}", device.id, "none", device.why);
+        std::fputs((line + '\n').c_str(), stdout);
+    }
 }
 
 }  // namespace quern::command

@@ -33,6 +33,8 @@ std::string name_of(VkResult result) {
             return "the host is out of memory";
         case VK_ERROR_INITIALIZATION_FAILED:
             return "the driver does not start";
+        case VK_ERROR_INCOMPATIBLE_DRIVER:
+            return "there is no driver";
         case VK_TIMEOUT:
             return "no answer in time";
         default:
