@@ -371,6 +371,10 @@ TEST_F(FailingCalls, NoLoaderNoDeviceAndOneThatLacksSomethingAreE0601WithTheReas
         {"no queue", "lacks a queue for compute"},
         {"old loader", "the Vulkan loader is older than 1.2"},
         {"vkCreateInstance 1 -3", "vkCreateInstance: the driver does not start"},
+        {"vkEnumeratePhysicalDevices 1 -3",
+         "vkEnumeratePhysicalDevices: the driver does not start"},
+        {"vkEnumeratePhysicalDevices 2 -1",
+         "vkEnumeratePhysicalDevices: the host is out of memory"},
     };
     for (const auto& c : cases) {
         const Probed probed = probe(c.order);

@@ -622,8 +622,9 @@ Outcome GpuDevice::run(const Work& work) {
             largest = std::max(largest, bytes);
             const std::uint64_t most = abilities_.largest_buffer(windows);
             if (abilities_.buffers == BuffersAre::Addressed || bytes <= most) return;
-            outcome.error = "expected at most " + std::to_string(most) + " bytes in " + what +
-                            ", got " + std::to_string(bytes);
+            outcome.error = "expected at most " + std::to_string(most) +
+                            " bytes (maxStorageBufferRange) in " + what + ", got " +
+                            std::to_string(bytes);
         };
         for_each_buffer(work, [&](std::size_t buffer, std::uint64_t bytes) {
             const std::uint32_t windows = work.stages[0].bindings.windows.of(buffer);

@@ -104,9 +104,10 @@ public:
         if (made != VK_SUCCESS) return VulkanError("vkCreateInstance", made).what();
         volkLoadInstanceOnly(instance);
         std::uint32_t count = 0;
-        vkEnumeratePhysicalDevices(instance, &count, nullptr);
+        VkResult listed = vkEnumeratePhysicalDevices(instance, &count, nullptr);
         physical_.resize(count);
-        vkEnumeratePhysicalDevices(instance, &count, physical_.data());
+        if (count > 0) listed = vkEnumeratePhysicalDevices(instance, &count, physical_.data());
+        if (listed != VK_SUCCESS) return VulkanError("vkEnumeratePhysicalDevices", listed).what();
         physical_.resize(count);
         if (count == 0) return "no driver has a device";
         opened_.resize(count);

@@ -23,6 +23,7 @@
 //   "small pieces"        no piece of memory is larger than 48 MiB
 //   "small bindings"      no storage buffer that is bound is larger than 48 MiB
 //   "coarse bindings"     one begins at a multiple of 4096
+//   "graphics card"       no device is said to be a processor
 //   "few bindings"        a kernel has at most 2 of them
 //   "another version"     drivers are said to be of the version after theirs
 //   "no queue"            no queue computes
@@ -183,6 +184,8 @@ VKAPI_ATTR void VKAPI_CALL no_queue(VkPhysicalDevice device, std::uint32_t* coun
 
 VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, std::uint32_t* count,
                                        VkPhysicalDevice* list) {
+    static int calls = 0;
+    if (const auto failed = failure("vkEnumeratePhysicalDevices", calls)) return *failed;
     if (is("no devices") && say_here()) {
         *count = 0;
         return VK_SUCCESS;
@@ -289,6 +292,9 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
     if (is("tiny bindings") && say_here()) got->limits.maxStorageBufferRange = 4096;
     if (is("coarse bindings") && say_here()) got->limits.minStorageBufferOffsetAlignment = 4096;
     if (is("few bindings") && say_here()) got->limits.maxPerStageDescriptorStorageBuffers = 2;
+    if (is("graphics card") && say_here()) {
+        got->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    }
 }
 
 VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got) {
@@ -301,6 +307,9 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
     }
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
     if (is("another version") && say_here()) ++got->properties.driverVersion;
+    if (is("graphics card") && say_here()) {
+        got->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    }
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (is("small pieces") &&
             next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
