@@ -1,7 +1,9 @@
 // A product of two square matrices by a shader that somebody wrote by hand, on the device of that
-// number: prints the least seconds of a run, from submission to the end.
+// number: prints the least seconds of a run, from submission to the end. Or the same of a copy from
+// the device's memory to it.
 //
 //     bench_glsl_matmul SHADER.spv DEVICE EXTENT
+//     bench_glsl_matmul copy DEVICE BYTES
 
 #if __has_include(<volk.h>)
 #define VK_NO_PROTOTYPES
@@ -68,19 +70,23 @@ public:
         vkGetDeviceQueue(device, 0, 0, &queue_);
     }
 
-    Buffer buffer(std::size_t elements) const {
+    static constexpr VkMemoryPropertyFlags kSeen =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+
+    /// In memory that is `like` that.
+    Buffer buffer(std::size_t elements, VkMemoryPropertyFlags like = kSeen) const {
         Buffer made;
+        constexpr VkBufferUsageFlags copied =
+            VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
         const VkBufferCreateInfo about{.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                        .size = elements * sizeof(float),
-                                       .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+                                       .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | copied};
         must(vkCreateBuffer(device, &about, nullptr, &made.buffer), "vkCreateBuffer");
         VkMemoryRequirements needs{};
         vkGetBufferMemoryRequirements(device, made.buffer, &needs);
-        constexpr VkMemoryPropertyFlags seen =
-            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
         std::uint32_t type = 0;
         while ((needs.memoryTypeBits >> type & 1) == 0 ||
-               (memory_.memoryTypes[type].propertyFlags & seen) != seen) {
+               (memory_.memoryTypes[type].propertyFlags & like) != like) {
             ++type;
         }
         const VkMemoryAllocateInfo from{.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
@@ -89,6 +95,7 @@ public:
         VkDeviceMemory memory = VK_NULL_HANDLE;
         must(vkAllocateMemory(device, &from, nullptr, &memory), "vkAllocateMemory");
         must(vkBindBufferMemory(device, made.buffer, memory, 0), "vkBindBufferMemory");
+        if ((like & kSeen) != kSeen) return made;
         void* mapped = nullptr;
         must(vkMapMemory(device, memory, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory");
         made.data = static_cast<float*>(mapped);
@@ -112,6 +119,36 @@ private:
     VkPhysicalDeviceMemoryProperties memory_{};
     VkQueue queue_ = VK_NULL_HANDLE;
 };
+
+VkCommandBuffer begun(const Gpu& gpu) {
+    const VkCommandPoolCreateInfo about{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    VkCommandPool pool = VK_NULL_HANDLE;
+    must(vkCreateCommandPool(gpu.device, &about, nullptr, &pool), "commands");
+    const VkCommandBufferAllocateInfo buffer{
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1};
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    must(vkAllocateCommandBuffers(gpu.device, &buffer, &commands), "commands");
+    const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    must(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
+    return commands;
+}
+
+/// Of the device's own memory, from one buffer to another.
+double least_of_copy(const Gpu& gpu, std::size_t bytes) {
+    const std::size_t elements = bytes / sizeof(float);
+    const Buffer from = gpu.buffer(elements, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    const Buffer to = gpu.buffer(elements, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    const VkCommandBuffer commands = begun(gpu);
+    const VkBufferCopy whole{0, 0, elements * sizeof(float)};
+    vkCmdCopyBuffer(commands, from.buffer, to.buffer, 1, &whole);
+    must(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
+    double least = 1e30;
+    for (int run = 0; run < kRuns; ++run) least = std::min(least, gpu.run(commands));
+    return least;
+}
 
 /// One dispatch of the shader over three buffers.
 VkCommandBuffer commands_of(const Gpu& gpu, const std::vector<char>& code, std::uint32_t extent,
@@ -175,19 +212,7 @@ VkCommandBuffer commands_of(const Gpu& gpu, const std::vector<char>& code, std::
         vkUpdateDescriptorSets(gpu.device, 1, &write, 0, nullptr);
     }
 
-    const VkCommandPoolCreateInfo commands_about{.sType =
-                                                     VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
-    VkCommandPool command_pool = VK_NULL_HANDLE;
-    must(vkCreateCommandPool(gpu.device, &commands_about, nullptr, &command_pool), "commands");
-    const VkCommandBufferAllocateInfo buffer{
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = command_pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
-    VkCommandBuffer commands = VK_NULL_HANDLE;
-    must(vkAllocateCommandBuffers(gpu.device, &buffer, &commands), "commands");
-    const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    must(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
+    const VkCommandBuffer commands = begun(gpu);
     vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0,
                             nullptr);
@@ -215,6 +240,11 @@ bool is_right(const std::vector<Buffer>& buffers, std::uint32_t n) {
 
 int main(int argc, char** argv) {
     if (argc != 4) return 1;
+    if (std::string(argv[1]) == "copy") {
+        const Gpu gpu(std::strtoul(argv[2], nullptr, 10));
+        std::printf("%.9f\n", least_of_copy(gpu, std::strtoul(argv[3], nullptr, 10)));
+        return 0;
+    }
     std::ifstream file(argv[1], std::ios::binary);
     const std::vector<char> code{std::istreambuf_iterator<char>(file), {}};
     const auto extent = std::uint32_t(std::strtoul(argv[3], nullptr, 10)) / kTile * kTile;

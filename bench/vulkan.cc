@@ -200,9 +200,21 @@ constexpr const char* kProduct = R"(compute(a, b) {
         out[i, j] = sum
 })";
 
-/// The least seconds of matmul_tiled.comp, a negative number if it fails; none where there is no
-/// compiler for it.
-std::optional<double> by_hand(const std::string& program, const std::string& device,
+/// The least seconds that the program of code by hand prints, or a negative number if it fails.
+double seconds_of(const std::string& command) {
+    FILE* const output = popen(command.c_str(), "r");
+    double seconds = -1;
+    if (output && std::fscanf(output, "%lf", &seconds) != 1) seconds = -1;
+    const int status = output ? pclose(output) : -1;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? seconds : -1;
+}
+
+std::string number_of(const Device& device) {
+    return device.id().substr(device.id().find(':') + 1);
+}
+
+/// Of matmul_tiled.comp; none where there is no compiler for it.
+std::optional<double> by_hand(const std::string& program, const Device& device,
                               std::int64_t extent) {
     const std::string code =
         (std::filesystem::temp_directory_path() / "quern_bench_matmul.spv").string();
@@ -210,13 +222,57 @@ std::optional<double> by_hand(const std::string& program, const std::string& dev
                                 "/bench/matmul_tiled.comp -o " +
                                 code + " > /dev/null 2>&1";
     if (program.empty() || std::system(compile.c_str()) != 0) return std::nullopt;
-    const std::string run = program + " " + code + " " + device + " " + std::to_string(extent);
-    FILE* const output = popen(run.c_str(), "r");
-    double seconds = -1;
-    if (output && std::fscanf(output, "%lf", &seconds) != 1) seconds = -1;
-    const int status = output ? pclose(output) : -1;
+    const double seconds =
+        seconds_of(program + " " + code + " " + number_of(device) + " " + std::to_string(extent));
     std::filesystem::remove(code);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? seconds : -1;
+    return seconds;
+}
+
+/// What memory bounds beside a copy in the device's memory. On a processor that is called a device
+/// arithmetic bounds it.
+void memory_bound(const Device& device, bool is_processor, const std::string& program) {
+    constexpr std::int64_t kRows = 4096, kBytes = kRows * kRows * 4;
+    const double copy =
+        program.empty()
+            ? -1
+            : seconds_of(program + " copy " + number_of(device) + " " + std::to_string(kBytes));
+    if (copy < 0) {
+        std::printf("    skipped: no copy by bench_glsl_matmul\n");
+        return;
+    }
+    const double bound = 2.0 * kBytes / copy;
+    std::printf("    copy of 64 MiB in the device's memory: %.3f ms, %.1f GB/s\n", copy * 1e3,
+                bound / 1e9);
+    const Tensor x = random(kRows * kRows, 6).reshape({kRows, kRows}), there = x.to(device);
+    struct Job {
+        const char* name;
+        std::string body;
+        double bytes;
+    };
+    const Job jobs[] = {
+        {"relu", "for i in 0..m, j in 0..n: out[i, j] = relu(x[i, j])", 2.0 * kBytes},
+        {"row sums",
+         "for i in 0..m:\n  var sum = 0.0\n  for j in 0..n: sum += x[i, j]\n  out[i] = sum",
+         1.0 * kBytes},
+    };
+    for (const Job& job : jobs) {
+        const Kernel kernel("compute(x) {\n@kernel custom\n" + job.body + "\n}");
+        const Kernel here = kernel.on(device);
+        // Sums of numbers below 1, each rounded.
+        expect_close(device, here(there).values(), kernel.on(Device("cpu"))(x).values(),
+                     [](double) { return 1e-7 * kRows; });
+        const double seconds = least(12, [&] {
+            here(there);
+            synchronize(device);
+        });
+        const double ratio = job.bytes / seconds / bound;
+        std::printf("    %s of 64 MiB: %.3f ms, %.1f GB/s, %.0f %% of the copy\n", job.name,
+                    seconds * 1e3, job.bytes / seconds / 1e9, ratio * 100);
+        if (!is_processor) {
+            targets.at_least(std::string(job.name) + " on " + device.id() + ", of a copy", ratio,
+                             0.85);
+        }
+    }
 }
 
 void products(const Device& device, bool is_llvmpipe, const std::string& program) {
@@ -234,7 +290,7 @@ void products(const Device& device, bool is_llvmpipe, const std::string& program
     });
     const double operations = 2.0 * kExtent * kExtent * kExtent;
     std::printf("    product of 512: %.1f ms, %.1f GFLOP/s; ", ours * 1e3, operations / ours / 1e9);
-    const auto hand = by_hand(program, device.id().substr(device.id().find(':') + 1), kExtent);
+    const auto hand = by_hand(program, device, kExtent);
     if (!hand) {
         std::printf("skipped: no glslangValidator or no bench_glsl_matmul\n");
     } else if (*hand < 0) {
@@ -282,7 +338,9 @@ int main(int argc, char** argv) {
         std::printf("%s, %s\n", info.id.c_str(), info.name.c_str());
         const bool is_llvmpipe = info.name.find("llvmpipe") != std::string::npos;
         launches(Device(info.id), is_llvmpipe);
+        const bool is_processor = is_llvmpipe || info.name.find("SwiftShader") != std::string::npos;
         streams(Device(info.id));
+        memory_bound(Device(info.id), is_processor, program);
         products(Device(info.id), is_llvmpipe, program);
         half_products(Device(info.id));
     }
