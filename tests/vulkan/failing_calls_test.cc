@@ -641,6 +641,15 @@ std::string copies_of(const Probed& probed, const std::string& step) {
     return all;
 }
 
+/// So the layer sees what it is there for, in copies at least: of what kernels do with memory it
+/// reports nothing.
+TEST_F(FailingCalls, NoneAndAHazardEndsAProgramUnderTheValidationLayer) {
+    if (!std::getenv("VK_INSTANCE_LAYERS")) GTEST_SKIP() << "VK_INSTANCE_LAYERS is not set";
+    const Probed probed = probe("memory of its own; no barriers", QUERN_MOCK_LOADER, "RunsChain");
+    EXPECT_TRUE(probed.says("SYNC-HAZARD-READ-AFTER-WRITE")) << probed.said;
+    EXPECT_FALSE(probed.ended_well);
+}
+
 TEST_F(FailingCalls, NoneAndWhatOneSideHasWrittenIsCopiedOnceToTheOther) {
     const Probed probed = probe("memory of its own", QUERN_MOCK_LOADER, "RunsChain");
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;

@@ -23,6 +23,7 @@
 //   "small pieces"        no piece of memory is larger than 48 MiB
 //   "small bindings"      no storage buffer that is bound is larger than 48 MiB
 //   "coarse bindings"     one begins at a multiple of 4096
+//   "no barriers"         commands do not wait for those before them
 //   "graphics card"       no device is said to be a processor
 //   "few bindings"        a kernel has at most 2 of them
 //   "another version"     drivers are said to be of the version after theirs
@@ -631,6 +632,13 @@ VKAPI_ATTR VkResult VKAPI_CALL other_module(VkDevice device, const VkShaderModul
     return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
 }
 
+VKAPI_ATTR void VKAPI_CALL no_barrier(VkCommandBuffer, VkPipelineStageFlags, VkPipelineStageFlags,
+                                      VkDependencyFlags, std::uint32_t, const VkMemoryBarrier*,
+                                      std::uint32_t, const VkBufferMemoryBarrier*, std::uint32_t,
+                                      const VkImageMemoryBarrier*) {
+    say_here();
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCreateInfo* about,
                                             const VkAllocationCallbacks* from,
                                             VkPipelineCache* made) {
@@ -714,6 +722,9 @@ PFN_vkVoidFunction ours(const char* name) {
     }
     if (is("no queue") && is_name("vkGetPhysicalDeviceQueueFamilyProperties")) {
         return PFN_vkVoidFunction(&no_queue);
+    }
+    if (is("no barriers") && is_name("vkCmdPipelineBarrier")) {
+        return PFN_vkVoidFunction(&no_barrier);
     }
     if (is_name("vkEnumeratePhysicalDevices")) return PFN_vkVoidFunction(&devices);
     if (is_name("vkGetPhysicalDeviceProperties")) return PFN_vkVoidFunction(&properties);
