@@ -1,9 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "command.h"
 #include "quern/device.h"
@@ -72,6 +77,69 @@ TEST_F(Cache, RunsWhatAnEarlierProcessCompiledWithoutTheCompiler) {
     const Outcome third = run();
     EXPECT_NE(third.status, 0);
     EXPECT_NE(third.err.find("E0601"), std::string::npos) << third.err;
+}
+
+/// Variables of the environment, until the end of a test.
+class Environment {
+public:
+    void set(const char* name, const std::string& value) {
+        const char* const before = std::getenv(name);
+        before_.emplace_back(name, before ? std::optional<std::string>(before) : std::nullopt);
+        ::setenv(name, value.c_str(), 1);
+    }
+    Environment() = default;
+    ~Environment() {
+        for (auto each = before_.rbegin(); each != before_.rend(); ++each) {
+            const auto& [name, value] = *each;
+            value ? ::setenv(name, value->c_str(), 1) : ::unsetenv(name);
+        }
+    }
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+
+private:
+    std::vector<std::pair<const char*, std::optional<std::string>>> before_;
+};
+
+TEST_F(Cache, IsWhereTheSystemKeepsWhatCanBeMadeAgain) {
+    Environment environment;
+    unsetenv("QUERN_CACHE");
+    const std::string home = folder_ / "home", xdg = folder_ / "xdg";
+    environment.set("HOME", home);
+    environment.set("XDG_CACHE_HOME", xdg);
+    for (const std::string& each : {home, xdg}) fs::create_directory(each);
+    const auto has_entries = [](const fs::path& folder) {
+        return fs::is_directory(folder) && !fs::is_empty(folder);
+    };
+    EXPECT_EQ(run().status, 0);
+    EXPECT_TRUE(has_entries(fs::path(xdg) / "quern"));
+    EXPECT_TRUE(fs::is_empty(home));
+    // One that is no path from the root is to be ignored.
+    environment.set("XDG_CACHE_HOME", "xdg");
+    EXPECT_EQ(run().status, 0);
+    EXPECT_TRUE(has_entries(fs::path(home) / ".cache" / "quern"));
+}
+
+TEST_F(Cache, KeepsAsManyBytesAsTheEnvironmentSays) {
+    Environment environment;
+    const auto bytes = [&] {
+        std::uintmax_t sum = 0;
+        for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache")) {
+            if (entry.is_regular_file()) sum += entry.file_size();
+        }
+        return sum;
+    };
+    environment.set("QUERN_CACHE_BYTES", "1");
+    const Outcome small = run();
+    EXPECT_EQ(small.status, 0);
+    EXPECT_EQ(small.err.find("QUERN_CACHE_BYTES"), std::string::npos) << small.err;
+    const std::uintmax_t few = bytes();
+    environment.set("QUERN_CACHE_BYTES", "a lot");
+    const Outcome wrong = run();
+    EXPECT_EQ(wrong.status, 0);
+    EXPECT_NE(wrong.err.find("expected a number of bytes, got 'a lot'"), std::string::npos)
+        << wrong.err;
+    EXPECT_GT(bytes(), few);
 }
 
 TEST_F(Cache, TakesNoCompilerThatWasMadeOfOtherSources) {

@@ -65,6 +65,25 @@ TEST_P(FailingAllocationsOn, LoseNoAsynchronousWork) {
     }
 }
 
+TEST(Launches, IntoAResultThatIsThereAllocateNothing) {
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no device cpu";
+    const Kernel kernel = Kernel(kDouble).on(Device("cpu"));
+    const Tensor x = Tensor::from<float>({3}, {1, 2, 3}), z = Tensor::from<float>({3}, {4, 5, 6});
+    Tensor y({3}, DType::Float32);
+    const Argument factor = arg("factor", 2.0);
+    kernel.into(y, x, factor);
+    failing::fail_all(true);
+    bool has_thrown = false;
+    try {
+        kernel.into(y, z, factor);
+    } catch (...) {
+        has_thrown = true;
+    }
+    failing::fail_all(false);
+    EXPECT_FALSE(has_thrown);
+    EXPECT_EQ(y.values(), (std::vector<double>{8, 10, 12}));
+}
+
 TEST_P(FailingAllocationsOn, LeaveNoResultOfAFailedKernelHalfWritten) {
     const Kernel quotients =
         Kernel("compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] / y[i]\n}")
