@@ -48,6 +48,12 @@ CODE
     done
 }
 
+# What most processors have, on whichever this is.
+avx2() {
+    machine
+    QUERN_CPU=avx2 "$build/bin/bench_cpu"
+}
+
 library() {
     strip -o "$scratch/library.so" "$1"
     echo "libquern.so, stripped: $(stat -c %s "$scratch/library.so") bytes (target: at most 3,000,000)"
@@ -88,6 +94,7 @@ cmake --build "$shared" > /dev/null
     section "A hello program (target: under 1 s)" hello
     section "The interpreter (target: 20 million loop steps a second on a core, times the cores)" "$build/bin/bench_interpreter"
     section "The device cpu (targets: of the bound 90 % where it is memory, 25 % where it is arithmetic; 1.85x with two threads; 14 over 13: 5x)" "$build/bin/bench_cpu"
+    section "AVX2, here or chosen (targets as of the device cpu)" avx2
     section "Threads (nothing to reach: Quern's own pool beside oneTBB)" "$build/bin/bench_threads"
     section "Copies (target: from pinned memory at least as fast as from other)" "$build/bin/bench_copies"
     section "Launching, loading and compiling (targets: launch 2 us, from the disk 1 ms, compiling element-wise 15 ms and 14 60 ms, our passes 0.5 ms and 3 ms)" "$build/bin/bench_launch"
