@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <numeric>
 #include <optional>
 
@@ -190,7 +189,11 @@ std::optional<Bundle> Lowerer::holds_in_all(ExprId id) {
                           (op == BinaryOp::Less || op == BinaryOp::LessEqual) &&
                           k_[ExprId{e.a}].dtype == DType::Int64;
     if (!compares || rows_ > 1 || packets_.factor > 1) return std::nullopt;
-    constexpr std::int64_t kMostStep = std::int64_t{1} << 31;
+    // So that a side wraps once at most.
+    const auto is_small = [](std::int64_t step) {
+        constexpr std::int64_t kMost = std::int64_t{1} << 24;
+        return -kMost < step && step < kMost;
+    };
     struct Side {
         Bundle first, last;
         std::int64_t step = 0;
@@ -209,9 +212,9 @@ std::optional<Bundle> Lowerer::holds_in_all(ExprId id) {
         const ExprId value{&side == sides.data() ? e.a : e.b};
         if (has_lanes(value)) {
             const auto step = step_of(k_, value, lane_symbol_);
-            if (!step || std::abs(*step) >= kMostStep) return std::nullopt;
-            side.step = *step * names_.at(lane_symbol_).step;
-            if (std::abs(side.step) >= kMostStep) return std::nullopt;
+            const std::int64_t further = names_.at(lane_symbol_).step;
+            if (!step || !is_small(*step) || !is_small(further)) return std::nullopt;
+            side.step = *step * further;
         }
         side.first = first_lane(value);
         if (b_.type(side.first.copies[0]).lanes != 1) return std::nullopt;
