@@ -4,10 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "command.h"
@@ -78,28 +76,6 @@ TEST_F(Cache, RunsWhatAnEarlierProcessCompiledWithoutTheCompiler) {
     EXPECT_NE(third.status, 0);
     EXPECT_NE(third.err.find("E0601"), std::string::npos) << third.err;
 }
-
-/// Variables of the environment, until the end of a test.
-class Environment {
-public:
-    void set(const char* name, const std::string& value) {
-        const char* const before = std::getenv(name);
-        before_.emplace_back(name, before ? std::optional<std::string>(before) : std::nullopt);
-        ::setenv(name, value.c_str(), 1);
-    }
-    Environment() = default;
-    ~Environment() {
-        for (auto each = before_.rbegin(); each != before_.rend(); ++each) {
-            const auto& [name, value] = *each;
-            value ? ::setenv(name, value->c_str(), 1) : ::unsetenv(name);
-        }
-    }
-    Environment(const Environment&) = delete;
-    Environment& operator=(const Environment&) = delete;
-
-private:
-    std::vector<std::pair<const char*, std::optional<std::string>>> before_;
-};
 
 TEST_F(Cache, IsWhereTheSystemKeepsWhatCanBeMadeAgain) {
     Environment environment;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -42,6 +43,28 @@ struct Outcome {
     int status = -1;
     std::string out;
     std::string err;
+};
+
+/// Variables of the environment, until the end of a test.
+class Environment {
+public:
+    void set(const char* name, const std::string& value) {
+        const char* const before = std::getenv(name);
+        before_.emplace_back(name, before ? std::optional<std::string>(before) : std::nullopt);
+        ::setenv(name, value.c_str(), 1);
+    }
+    Environment() = default;
+    ~Environment() {
+        for (auto each = before_.rbegin(); each != before_.rend(); ++each) {
+            const auto& [name, value] = *each;
+            value ? ::setenv(name, value->c_str(), 1) : ::unsetenv(name);
+        }
+    }
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+
+private:
+    std::vector<std::pair<const char*, std::optional<std::string>>> before_;
 };
 
 /// A folder that goes with the test.

@@ -111,19 +111,15 @@ TEST(CommandUse, DevicesAreListed) {
 }
 
 TEST(CommandUse, WhatKeepsDevicesFromBeingListedIsSaid) {
-    const char* const before = std::getenv("VK_DRIVER_FILES");
-    const std::string drivers = before ? before : "";
-    ::setenv("VK_DRIVER_FILES", "/none", 1);
+    const char* const drivers = std::getenv("VK_DRIVER_FILES");
+    const bool has_drivers = drivers && *drivers;
+    Environment environment;
+    environment.set("VK_DRIVER_FILES", "/none");
     const std::string text = run({"devices"}).out;
     const auto list = nlohmann::json::parse(run({"devices", "--json"}).out);
-    if (before) {
-        ::setenv("VK_DRIVER_FILES", drivers.c_str(), 1);
-    } else {
-        ::unsetenv("VK_DRIVER_FILES");
-    }
     EXPECT_NE(text.find("\nvulkan       none         "), std::string::npos) << text;
     // Or there is no loader, or no plug-in.
-    if (!drivers.empty()) {
+    if (has_drivers) {
         EXPECT_NE(text.find("there is no driver"), std::string::npos) << text;
     }
     EXPECT_EQ(list.back()["id"], "interpreter");
