@@ -559,7 +559,8 @@ TEST_F(FailingCalls, ABufferThatIsTooLargeToBindIsBoundInPieces) {
 TEST_F(FailingCalls, ArraysOfAPointThatAreTooLargeToBindAreAnError) {
     const Probed probed = probe("no addresses; tiny bindings", QUERN_MOCK_LOADER, "RunsArrays");
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
-    EXPECT_TRUE(probed.says("expected at most 3840 bytes in the arrays of a point, got "))
+    EXPECT_TRUE(probed.says(
+        "expected at most 3840 bytes (maxStorageBufferRange) in the arrays of a point, got "))
         << probed.said;
 }
 
