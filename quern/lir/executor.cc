@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -25,7 +26,7 @@ constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 /// More than one lane, or point.
 constexpr std::uint32_t kSeveral = kNobody - 1;
 
-/// Who touched a byte, or several: in which point, how many barriers after its beginning.
+/// Who touched a byte, or several: in which point, after how many barriers that order its memory.
 struct Touch {
     std::uint32_t point = kNobody;
     std::uint32_t barriers = 0;
@@ -44,6 +45,9 @@ struct Cell {
 /// Bytes that lanes touch, and who did.
 struct Region {
     Memory memory;
+
+    /// Where it lies.
+    Spaces space = Spaces::Device;
 
     /// Each point has its own.
     bool is_of_point = false;
@@ -120,6 +124,7 @@ public:
                 shown_[b].assign(buffer.elements * size_of(buffer.dtype), std::byte{0xFF});
                 region.memory = {shown_[b].data(), 0, std::int64_t(shown_[b].size())};
                 region.is_of_point = true;
+                region.space = Spaces::Group;
             }
             if (is_written[b]) region.watch(size_of(buffer.dtype));
             regions_.push_back(std::move(region));
@@ -141,7 +146,7 @@ public:
 private:
     void point(std::int64_t number) {
         point_ = number;
-        barriers_ = 0;
+        barriers_ = {};
         matrices_.clear();
         matrix_lane_ = lanes_.size();
         std::fill(scratch_.begin(), scratch_.end(), std::byte{0xFF});
@@ -343,7 +348,9 @@ private:
         if (op != Op::Barrier) {
             return class_of(op) == OpClass::Matrix ? take_matrices(id) : exchange(id);
         }
-        ++barriers_;
+        for (const Spaces space : {Spaces::Group, Spaces::Device}) {
+            if (has(f_[id].spaces, space)) ++barriers_[std::size_t(space)];
+        }
         return true;
     }
 
@@ -690,11 +697,12 @@ private:
     void touch(Region& region, std::int64_t at, std::int64_t bytes, bool is_writing, ValueId id) {
         if (region.cells.empty()) return;
         const auto point = std::uint32_t(point_), lane = std::uint32_t(lane_);
+        const std::uint32_t barriers = barriers_[std::size_t(region.space)];
         // Whether another may have been there at the same time.
         const auto meets = [&](const Touch& other) {
             if (other.point == kNobody) return false;
             if (other.point != point) return !region.is_of_point;
-            return other.barriers == barriers_ && other.lane != lane;
+            return other.barriers == barriers && other.lane != lane;
         };
         const auto unit = std::int64_t(region.unit);
         const std::int64_t begin = (at - region.memory.begin) / unit;
@@ -712,10 +720,10 @@ private:
                                                is_written ? "wrote" : "read"));
             }
             if (is_writing) {
-                cell.write = {point, barriers_, lane};
+                cell.write = {point, barriers, lane};
                 cell.is_set = true;
             } else {
-                note(cell.read, {point, barriers_, lane}, region.is_of_point);
+                note(cell.read, {point, barriers, lane}, region.is_of_point);
             }
         }
     }
@@ -755,7 +763,9 @@ private:
     std::vector<Lane> lanes_;
     Execution result_;
     std::int64_t point_ = 0;
-    std::uint32_t barriers_ = 0;
+
+    /// How many have ordered each space.
+    std::array<std::uint32_t, std::size_t(Spaces::All)> barriers_{};
     std::size_t lane_ = 0;
 
     std::optional<Banks> banks_;

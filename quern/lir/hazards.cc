@@ -53,6 +53,12 @@ BufferId Hazards::array_of(DType dtype) const {
     return BufferId(f_.buffers.size()) + BufferId(dtype);
 }
 
+/// Lanes show each other values in the group's memory.
+Spaces Hazards::memory_of(BufferId buffer) const {
+    const bool is_group = buffer >= f_.buffers.size() || kept_.count(buffer) != 0;
+    return is_group ? Spaces::Group : Spaces::Device;
+}
+
 /// Whether it is seen that an offset is a multiple of the lanes.
 bool Hazards::is_multiple(ValueId id, int depth) const {
     const Inst& i = f_[id];
@@ -147,7 +153,7 @@ void Hazards::collect(BlockId block, State& all, std::vector<BufferId>& made) co
     }
 }
 
-bool Hazards::meets(const State& before, const State& next) {
+Spaces Hazards::meets(const State& before, const State& next) const {
     // What one writes another may touch, but for the same lane's elements, those of one instruction
     // in lanes, and those of one number.
     const auto meet = [](const Use& x, const Use& y) {
@@ -156,32 +162,39 @@ bool Hazards::meets(const State& before, const State& next) {
         const bool are_same = x.who == y.who && x.who != kEarlier;
         return !are_same || (x.is_write != y.is_write && x.who != kOwn);
     };
-    return std::ranges::any_of(next.uses, [&](const Use& y) {
+    Spaces spaces = Spaces::None;
+    for (const Use& y : next.uses) {
         auto x = std::ranges::lower_bound(before.uses, y.buffer, {}, &Use::buffer);
         for (; x != before.uses.end() && x->buffer == y.buffer; ++x) {
-            if (meet(*x, y)) return true;
+            if (meet(*x, y)) spaces = spaces | memory_of(y.buffer);
         }
-        return false;
-    });
+    }
+    return spaces;
 }
 
-bool Hazards::follow(const State& next) {
-    const bool must_meet = meets(now_, next);
-    if (must_meet) now_ = {};
+/// The lanes have met for some memory.
+void Hazards::forget(Spaces spaces) {
+    std::erase_if(now_.uses, [&](const Use& use) { return has(spaces, memory_of(use.buffer)); });
+}
+
+Spaces Hazards::follow(const State& next) {
+    const Spaces spaces = meets(now_, next);
+    forget(spaces);
     now_.add(next);
-    return must_meet;
+    return spaces;
 }
 
-bool Hazards::before_access(ValueId id) {
+Spaces Hazards::before_access(ValueId id) {
     if (f_[id].op == Op::Alloc) {
-        if (kept_.count(f_[id].buffer) != 0) return false;
+        if (kept_.count(f_[id].buffer) != 0) return Spaces::None;
         // Its memory may have been another array's.
         const bool is_touched = std::ranges::any_of(now_.uses, [&](const Use& use) {
             return use.buffer < f_.buffers.size() && f_.buffers[use.buffer].space == Space::Lane &&
                    kept_.count(use.buffer) == 0;
         });
-        if (is_touched) now_ = {};
-        return is_touched;
+        if (!is_touched) return Spaces::None;
+        forget(Spaces::Device);
+        return Spaces::Device;
     }
     State access;
     touch(id, access);
@@ -191,7 +204,7 @@ bool Hazards::before_access(ValueId id) {
 bool Hazards::before_exchange(DType dtype) {
     const BufferId array = array_of(dtype);
     const bool is_read = std::ranges::binary_search(now_.uses, array, {}, &Use::buffer);
-    now_ = {};
+    forget(Spaces::Group);
     now_.add({array, false, kAny, 0});
     return is_read;
 }
@@ -204,22 +217,22 @@ Hazards::Use Hazards::earlier(Use use, ValueId loop) const {
     return use;
 }
 
-bool Hazards::before_loop(ValueId loop) {
+Spaces Hazards::before_loop(ValueId loop) {
     const Inst& i = f_[loop];
     State inside;
     std::vector<BufferId> made;
     collect(i.body, inside, made);
-    const bool must_meet = meets(now_, inside);
-    if (must_meet) now_ = {};
+    const Spaces spaces = meets(now_, inside);
+    forget(spaces);
     // A group does one point.
     const bool is_once =
         f_[i.a].op == Op::Parameter && f_.parameters[f_[i.a].bits].kind == ParameterKind::GridBegin;
-    if (is_once) return must_meet;
+    if (is_once) return spaces;
     for (const Use& use : inside.uses) {
         const bool is_apart = i.is_apart && std::ranges::count(made, use.buffer) == 0;
         now_.add(is_apart ? use : earlier(use, loop));
     }
-    return must_meet;
+    return spaces;
 }
 
 }  // namespace quern::lir

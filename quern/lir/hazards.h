@@ -18,26 +18,26 @@ bool is_store(Op op);
 
 /// Where lanes of a work-group must meet: an element that one lane wrote may be read or written by
 /// another, and one that was read may be written. Follows a function in the order of its
-/// instructions, and knows what was touched since the lanes last met.
+/// instructions, and knows what was touched in each memory since the lanes last met for it.
 class Hazards {
 public:
     /// `subgroup`: how many lanes the device runs together.
     explicit Hazards(const Function& function, std::uint32_t subgroup = 1);
 
-    /// An array of a thread has memory of its own, which never is another array's.
+    /// An array of a thread lies in the group's memory, and never shares it with another array.
     void keep(BufferId array) { kept_.insert(array); }
 
     /// The dtype of the array by which lanes tell each other the operand of an instruction; none
     /// if subgroups do without, or nothing is told.
     std::optional<DType> shown_as(const Inst& inst) const;
 
-    /// Whether the lanes must meet before an access, and before the first iteration of a loop; both
-    /// count what comes as touched.
-    bool before_access(ValueId id);
-    bool before_loop(ValueId loop);
+    /// For which memory the lanes must meet before an access, and before the first iteration of a
+    /// loop; both count what comes as touched.
+    Spaces before_access(ValueId id);
+    Spaces before_loop(ValueId loop);
 
     /// The same before lanes put values in the array by which they show each other values of a
-    /// dtype. They meet again before they read it.
+    /// dtype, which is the group's. They meet again before they read it.
     bool before_exchange(DType dtype);
 
     /// That elements of a buffer are read, or written: by whom, and the number of the access, or 0.
@@ -84,8 +84,10 @@ private:
     /// `made`: arrays that begin there.
     void collect(BlockId block, State& all, std::vector<BufferId>& made) const;
     BufferId array_of(DType dtype) const;
-    static bool meets(const State& before, const State& next);
-    bool follow(const State& next);
+    Spaces memory_of(BufferId buffer) const;
+    Spaces meets(const State& before, const State& next) const;
+    void forget(Spaces spaces);
+    Spaces follow(const State& next);
 
     const Function& f_;
     std::uint32_t lanes_;

@@ -74,7 +74,13 @@ private:
         if (!is_floating(from) && !is_floating(to)) return cast(a, from, to);
         return append({.op = Op::Bitcast, .type = {to, 1}, .a = a});
     }
-    void barrier() { append({.op = Op::Barrier, .type = {DType::Bool, 1}}); }
+
+    /// None where nothing must be ordered.
+    void barrier(Spaces spaces) {
+        if (spaces == Spaces::None) return;
+        const Scope scope = subgroup_ == lanes_ ? Scope::Subgroup : Scope::Group;
+        append({.op = Op::Barrier, .scope = scope, .spaces = spaces, .type = {DType::Bool, 1}});
+    }
 
     // The function's own
 
@@ -100,7 +106,7 @@ private:
         } else if (class_of(i.op) == OpClass::Memory) {
             result = memory(i, id);
         } else if (class_of(i.op) == OpClass::Matrix) {
-            if (hazards_.before_access(id)) barrier();
+            barrier(hazards_.before_access(id));
             result = append(of_lane(i));
         } else if (i.op == Op::For) {
             loop(i, id);
@@ -127,7 +133,7 @@ private:
     ValueId memory(const Inst& i, ValueId id) {
         // The other lanes come for the neighbours.
         if (i.op == Op::Prefetch) return kNone;
-        if (hazards_.before_access(id)) barrier();
+        barrier(hazards_.before_access(id));
         Inst access = of_lane(i);
         if (i.op == Op::Alloc) return to_.buffers[i.buffer].elements > 0 ? kNone : append(access);
         const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
@@ -193,12 +199,12 @@ private:
 
     /// Puts what each lane has where all can see it.
     void show(DType dtype, ValueId mine, ValueId second = kNone) {
-        if (hazards_.before_exchange(dtype)) barrier();
+        if (hazards_.before_exchange(dtype)) barrier(Spaces::Group);
         put(dtype, lane(kIndex), mine);
         if (exists(second)) {
             put(dtype, binary(Op::Add, kIndex, lane(kIndex), constant(kIndex, lanes_)), second);
         }
-        barrier();
+        barrier(Spaces::Group);
     }
 
     ValueId shown(DType dtype, ValueId place) {
@@ -333,7 +339,7 @@ private:
     }
 
     void loop(const Inst& i, ValueId id) {
-        if (hazards_.before_loop(id)) barrier();
+        barrier(hazards_.before_loop(id));
         const Hazards::State before = hazards_.now();
         const ValueId made = append(of_lane(i));
         values_[std::uint32_t(id)] = made;

@@ -115,10 +115,22 @@ struct Type {
 ///            `body`. is_apart: no iteration touches an element that another one stores, but in
 ///            arrays that an Alloc inside makes.
 ///   If       a ? body : otherwise
-///   Barrier  all lanes of the group arrive, and see what each other wrote.
+///   Barrier  all lanes of the group arrive, and see what each other wrote in the memory that it
+///            orders, by its `scope` and `spaces`.
 ///   Assert   a must be true in each lane (where c, if given, is true); else the function ends and
 ///            says that it failed. A function of lanes ends for those of which it is not true, and
 ///            none may wait for them.
+enum class Scope : std::uint8_t {
+    Group,     // all lanes of the group
+    Subgroup,  // those that the device runs together, of a group that is one subgroup
+};
+
+/// Memory that lanes share, a bit each: the group's own, and the device's, in which arrays lie too
+/// that an Alloc makes.
+enum class Spaces : std::uint8_t { None = 0, Group = 1, Device = 2, All = 3 };
+constexpr Spaces operator|(Spaces a, Spaces b) { return Spaces(int(a) | int(b)); }
+constexpr bool has(Spaces all, Spaces some) { return (int(all) & int(some)) != 0; }
+
 struct Inst {
     Op op = Op::Constant;
     Op fold = Op::Add;
@@ -135,6 +147,10 @@ struct Inst {
 
     /// Of floats: may be fused, taken in another order, divided by as a product with 1 / b.
     bool is_relaxed = false;
+
+    /// Of a Barrier.
+    Scope scope = Scope::Group;
+    Spaces spaces = Spaces::None;
     Type type;
     BufferId buffer = 0;
     ValueId a = kNone;
@@ -167,6 +183,9 @@ struct Buffer {
 
     /// Of an array of a work-group that is there from its beginning; 0 for one that an Alloc makes.
     std::uint32_t elements = 0;
+
+    /// Where it lies, seen from a function of lanes.
+    Spaces memory() const { return elements > 0 ? Spaces::Group : Spaces::Device; }
 };
 
 enum class ParameterKind : std::uint8_t {

@@ -67,6 +67,7 @@ private:
         if (inst.is_turned) out_ += " turned";
         if (inst.op == Op::Fold) out_ += fmt::format(" {}", to_string(inst.fold));
         if (inst.op == Op::Fold && inst.bits != 0) out_ += fmt::format(" rows {}", inst.bits);
+        if (inst.op == Op::Barrier) out_ += ordered(inst);
         out_ += ' ' + to_string(inst.type);
         const bool is_access = class_of(inst.op) == OpClass::Memory;
         const bool is_matrix = inst.op == Op::MatrixLoad || inst.op == Op::MatrixStore;
@@ -99,6 +100,13 @@ private:
             }
         }
         out_ += '\n';
+    }
+
+    static std::string ordered(const Inst& barrier) {
+        std::string text = barrier.scope == Scope::Subgroup ? " subgroup" : " group";
+        if (has(barrier.spaces, Spaces::Group)) text += " group memory";
+        if (has(barrier.spaces, Spaces::Device)) text += " device memory";
+        return text;
     }
 
     static std::string constant(const Inst& inst) {

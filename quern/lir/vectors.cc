@@ -225,7 +225,7 @@ private:
             if (parts_.part(id) != kTogether) {
                 part.push_back(id);
             } else if (i.op == Op::Barrier) {
-                count_barrier();
+                if (has(i.spaces, Spaces::Group)) count_barrier();
             } else {
                 split(i, id);
             }
@@ -435,7 +435,8 @@ private:
         return b_.add(begin, b_.cast(row_, b_.type(begin).dtype));
     }
 
-    /// Fails where another lane has touched an element since the last barrier. What all lanes read
+    /// Fails where another lane has touched an element since the last barrier that orders the
+    /// group's memory, in which watched arrays lie. What all lanes read
     /// at one place nobody may write either.
     void watch(const Inst& i, ValueId offsets, ValueId mask) {
         const auto found = watched_.find(i.buffer);

@@ -84,7 +84,7 @@ private:
         }
         packets(id, i);
         if (f_.lanes > 1) check(id, i.type.lanes == 1, "a value of one lane");
-        if (kind == OpClass::Leaf || (has_a && has_b >= needs_b)) {
+        if (kind == OpClass::Leaf || i.op == Op::Barrier || (has_a && has_b >= needs_b)) {
             types(id, i, kind, has_c);
         }
         defined_[std::uint32_t(id)] = true;
@@ -284,6 +284,10 @@ private:
                   "one bool, and a body");
         }
         if (i.op == Op::Assert) check(id, type(i.a).dtype == DType::Bool, "bools");
+        if (i.op != Op::Barrier) return;
+        check(id, i.spaces != Spaces::None, "memory that it orders");
+        check(id, i.scope == Scope::Group || f_.lanes == f_.subgroup,
+              "a group that is one subgroup");
     }
 
     const Function& f_;

@@ -22,11 +22,13 @@ std::vector<ValueId> accesses(const Function& function) {
     return all;
 }
 
+bool meet(Spaces spaces) { return spaces != Spaces::None; }
+
 /// Whether lanes meet before each access of a function without loops.
 std::vector<bool> meetings(const Function& function) {
     Hazards hazards(function);
     std::vector<bool> all;
-    for (const ValueId id : accesses(function)) all.push_back(hazards.before_access(id));
+    for (const ValueId id : accesses(function)) all.push_back(meet(hazards.before_access(id)));
     return all;
 }
 
@@ -157,10 +159,10 @@ TEST(Hazards, ALoopCountsWhatItsOtherIterationsTouch) {
         for (std::size_t n = 0; n < before; ++n) hazards.before_access(all[n]);
         for (std::uint32_t n = 0; n < function.insts.size(); ++n) {
             if (function.insts[n].op != Op::For) continue;
-            result.push_back(hazards.before_loop(ValueId(n)));
+            result.push_back(meet(hazards.before_loop(ValueId(n))));
         }
         for (std::size_t n = before; n < all.size(); ++n) {
-            result.push_back(hazards.before_access(all[n]));
+            result.push_back(meet(hazards.before_access(all[n])));
         }
         return result;
     };
@@ -187,7 +189,7 @@ bool meets_in_each_iteration(std::uint64_t step, const Store& store) {
     const Function function = b.take();
     Hazards hazards(function);
     hazards.before_loop(loop);
-    return hazards.before_access(accesses(function)[0]);
+    return meet(hazards.before_access(accesses(function)[0]));
 }
 
 TEST(Hazards, AnElementThatOtherLanesWroteInAnEarlierIterationIsWrittenAfterTheyMeet) {
@@ -248,7 +250,7 @@ std::vector<bool> numbered(const std::string& uses, bool is_apart) {
     hazards.before_loop(loop);
     std::vector<bool> all;
     for (const ValueId id : accesses(function)) {
-        const bool meets = hazards.before_access(id);
+        const bool meets = meet(hazards.before_access(id));
         if (function[id].op != Op::Alloc) all.push_back(meets);
     }
     return all;
@@ -277,9 +279,32 @@ TEST(Hazards, PacketsAreApartInStepsOfAllOfThem) {
         const Function function = b.take();
         Hazards hazards(function);
         const auto loop = std::ranges::find(function.insts, Op::For, &Inst::op);
-        EXPECT_FALSE(hazards.before_loop(ValueId(loop - function.insts.begin())));
-        EXPECT_EQ(hazards.before_access(accesses(function)[0]), step == 16) << step;
+        EXPECT_FALSE(meet(hazards.before_loop(ValueId(loop - function.insts.begin()))));
+        EXPECT_EQ(meet(hazards.before_access(accesses(function)[0])), step == 16) << step;
     }
+}
+
+TEST(Hazards, LanesThatMeetForOneMemoryHaveNotMetForTheOther) {
+    Builder b("f");
+    const BufferId kept = b.buffer("kept", DType::Float32, Space::Lane, true);
+    const BufferId large = b.buffer("large", DType::Float32, Space::Lane, true);
+    const ValueId one = b.splat(b.constant(DType::Float32, 0), 16);
+    for (const BufferId array : {kept, large}) b.store(array, b.integer(3), one);
+    for (const BufferId array : {kept, large}) b.load(array, b.integer(3), 16);
+    for (const BufferId array : {kept, large}) b.load(array, b.integer(3), 16);
+    b.store(large, b.integer(3), one);
+    b.store(kept, b.integer(3), one);
+    const Function function = b.take();
+    Hazards hazards(function);
+    hazards.keep(kept);
+    std::vector<Spaces> all;
+    for (const ValueId id : accesses(function)) all.push_back(hazards.before_access(id));
+    EXPECT_EQ(all,
+              (std::vector<Spaces>{Spaces::None, Spaces::None, Spaces::Group, Spaces::Device,
+                                   Spaces::None, Spaces::None, Spaces::Device, Spaces::Group}));
+    EXPECT_FALSE(hazards.before_exchange(DType::Float32));
+    EXPECT_EQ(hazards.before_access(accesses(function)[3]), Spaces::Device)
+        << "an exchange is the group's memory";
 }
 
 TEST(Hazards, AGroupHasOnePointOfTheGrid) {
@@ -295,7 +320,7 @@ TEST(Hazards, AGroupHasOnePointOfTheGrid) {
         const Function function = b.take();
         Hazards hazards(function);
         hazards.before_loop(loop);
-        return hazards.before_access(accesses(function)[0]);
+        return meet(hazards.before_access(accesses(function)[0]));
     };
     EXPECT_FALSE(meets(true));
     EXPECT_TRUE(meets(false));

@@ -8,6 +8,7 @@
 #include <map>
 #include <ostream>
 #include <regex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -32,7 +33,9 @@ public:
     ValueId lane = b.copy({.op = Op::Lane, .type = {DType::Int64, 1}});
     ValueId one = b.constant(DType::Float32, 0x3f800000);
 
-    void barrier() { b.copy({.op = Op::Barrier, .type = {DType::Bool, 1}}); }
+    void barrier(Spaces spaces = Spaces::Device) {
+        b.copy({.op = Op::Barrier, .spaces = spaces, .type = {DType::Bool, 1}});
+    }
     ValueId is_first() { return b.compare(Op::Equal, lane, b.integer(0)); }
     ValueId is_below(std::int64_t n) { return b.compare(Op::Less, lane, b.integer(n)); }
 
@@ -102,15 +105,15 @@ TEST(Executor, CountsStepsOfBanksWhereItIsAsked) {
 }
 
 TEST(Executor, LanesSeeWhatOthersWroteBehindABarrier) {
-    for (const bool has_barrier : {true, false}) {
+    for (const Spaces spaces : {Spaces::None, Spaces::Group, Spaces::Device, Spaces::All}) {
         Code code;
         code.b.store(code.array, code.lane, code.b.cast(code.lane, DType::Float32));
-        if (has_barrier) code.barrier();
+        if (spaces != Spaces::None) code.barrier(spaces);
         const ValueId other = code.b.sub(code.b.integer(3), code.lane);
         const ValueId seen = code.b.load(code.array, other, 1);
         code.b.store(code.array, code.b.add(code.lane, code.b.integer(4)), seen);
         const Execution done = code.run();
-        if (has_barrier) {
+        if (has(spaces, Spaces::Device)) {
             EXPECT_EQ(done.mistake, "");
             EXPECT_EQ(code.elements, (std::vector<float>{0, 1, 2, 3, 3, 2, 1, 0, 0, 0}));
         } else {
@@ -401,6 +404,62 @@ TEST(Lanes, ShareArraysInMemoryOfTheGroupAsFarAsThatGoes) {
     EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted()));
 }
 
+/// What barriers of a function order, each once.
+std::set<std::pair<Scope, Spaces>> ordered(const Function& function) {
+    std::set<std::pair<Scope, Spaces>> all;
+    for (const Inst& i : function.insts) {
+        if (i.op == Op::Barrier) all.insert({i.scope, i.spaces});
+    }
+    return all;
+}
+
+TEST(Lanes, MeetForTheMemoryThatOneReadsAndAnotherWroteAndInASubgroupIfTheyAreOne) {
+    using All = std::set<std::pair<Scope, Spaces>>;
+    const Case c(kReversed, {uniform({5, 40}, 1)});
+    const schedule::Plan plan =
+        schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+    const auto of = [&](std::uint32_t subgroup, std::uint32_t bytes) {
+        const std::vector<Function> functions = cpu_test::functions_of(plan, subgroup, bytes);
+        EXPECT_EQ(functions.size(), 1u);
+        return ordered(functions[0]);
+    };
+    constexpr std::uint32_t kNoRoom = 0;
+    EXPECT_EQ(of(1, kGroupBytes), (All{{Scope::Group, Spaces::Group}}));
+    EXPECT_EQ(of(8, kGroupBytes), (All{{Scope::Group, Spaces::Group}}));
+    EXPECT_EQ(of(16, kGroupBytes), (All{{Scope::Subgroup, Spaces::Group}}));
+    EXPECT_EQ(of(64, kGroupBytes), (All{{Scope::Subgroup, Spaces::Group}}));
+    EXPECT_EQ(of(1, kNoRoom), (All{{Scope::Group, Spaces::Device}}));
+    EXPECT_EQ(of(16, kNoRoom), (All{{Scope::Subgroup, Spaces::Device}}));
+}
+
+TEST(Lanes, MeetOnceForBothMemoriesWhereALoopTouchesBoth) {
+    const Case c(
+        "compute(x) {\n@kernel custom\nfor b in 0..rows:\n"
+        "  shared var small[64]: float32\n  shared var large[5000]: float32\n"
+        "  for i in 0..64:\n    small[i] = x[b, i]\n    large[i] = x[b, i]\n  barrier()\n"
+        "  for i in 0..64: out[b, i] = small[63 - i] + large[63 - i]\n}",
+        {uniform({3, 64}, 1)});
+    const schedule::Plan plan =
+        schedule::plan(c.kernel(), c.facts(), Numerics::Reproducible, vulkan::kGroups);
+    const std::vector<Function> functions = cpu_test::functions_of(plan);
+    ASSERT_EQ(functions.size(), 1u);
+    std::map<Spaces, int> barriers;
+    for (const Inst& i : functions[0].insts) {
+        if (i.op == Op::Barrier) ++barriers[i.spaces];
+    }
+    EXPECT_EQ(barriers[Spaces::All], 1);
+    const LanesRun run = cpu_test::run_on_lanes(c, plan, functions);
+    EXPECT_EQ(run.mistake, "");
+    ASSERT_TRUE(run.result);
+    EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted()));
+    // The assertion that elements were written has a barrier of the group's memory of its own.
+    std::vector<Function> mutant = functions;
+    for (Inst& i : mutant[0].insts) {
+        if (i.op == Op::Barrier && i.spaces == Spaces::All) i.spaces = Spaces::Group;
+    }
+    EXPECT_NE(cpu_test::run_on_lanes(c, plan, mutant).mistake, "");
+}
+
 /// Words of 32 bits are what subgroups exchange, of whatever is reduced.
 TEST(Lanes, OfASubgroupFoldValuesOfEveryDtypeWithoutMemory) {
     const std::string text =
@@ -461,6 +520,23 @@ TEST_P(Mutants, ABarrierThatIsGoneIsARace) {
     EXPECT_EQ(barriers.races, barriers.caught) << "none is missed that changes the result";
     RecordProperty("barriers", barriers.made);
     RecordProperty("needed", barriers.races);
+}
+
+TEST_P(Mutants, ABarrierThatOrdersOtherMemoryIsARaceAsIfItWereGone) {
+    const auto is_of_one = [](const Inst& i) {
+        return i.op == Op::Barrier && i.spaces != Spaces::All;
+    };
+    const Count gone = count([&](Function& f, BlockId block, std::size_t n) {
+        return is_of_one(at(f, block, n)) && without_barrier(f, block, n);
+    });
+    const Count other = count([&](Function& f, BlockId block, std::size_t n) {
+        Inst& i = at(f, block, n);
+        if (!is_of_one(i)) return false;
+        i.spaces = i.spaces == Spaces::Group ? Spaces::Device : Spaces::Group;
+        return true;
+    });
+    EXPECT_EQ(other.made, gone.made);
+    EXPECT_EQ(other.races, gone.races);
 }
 
 TEST_P(Mutants, AWrongStrideASwappedIndexAndALostMaskAreCaught) {

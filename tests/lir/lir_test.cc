@@ -83,6 +83,28 @@ TEST(Lir, AValueOfABlockIsNotSeenAfterIt) {
     EXPECT_NE(violations[0].find("not defined here"), std::string::npos) << violations[0];
 }
 
+TEST(Lir, ABarrierOrdersSomeMemoryOfAGroupOrOfTheSubgroupThatItIs) {
+    const auto of = [](Scope scope, Spaces spaces, std::uint32_t subgroup) {
+        Builder b("f");
+        b.copy({.op = Op::Barrier, .scope = scope, .spaces = spaces, .type = {DType::Bool, 1}});
+        Function f = b.take();
+        f.lanes = 16;
+        f.subgroup = subgroup;
+        return f;
+    };
+    EXPECT_TRUE(verify(of(Scope::Group, Spaces::Group, 4)).empty());
+    EXPECT_TRUE(verify(of(Scope::Subgroup, Spaces::All, 16)).empty());
+    ASSERT_EQ(verify(of(Scope::Group, Spaces::None, 4)).size(), 1u);
+    EXPECT_NE(verify(of(Scope::Group, Spaces::None, 4))[0].find("memory that it orders"),
+              std::string::npos);
+    ASSERT_EQ(verify(of(Scope::Subgroup, Spaces::Group, 4)).size(), 1u);
+    EXPECT_NE(verify(of(Scope::Subgroup, Spaces::Group, 4))[0].find("a group that is one subgroup"),
+              std::string::npos);
+    EXPECT_NE(print(of(Scope::Subgroup, Spaces::All, 16))
+                  .find("barrier subgroup group memory device memory"),
+              std::string::npos);
+}
+
 TEST(Lir, MixedTypesAndStoresToReadOnlyBuffersAreFound) {
     Function f = doubling().take();
     f.insts[4].type.dtype = DType::Int32;

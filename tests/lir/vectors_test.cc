@@ -168,7 +168,7 @@ void read_and_write(Function& f, std::uint64_t shift, std::uint64_t writers) {
             const auto binary = [&](Op op, Type type, ValueId a, ValueId b) {
                 return insert({.op = op, .type = type, .a = a, .b = b});
             };
-            insert({.op = Op::Barrier, .type = truth});
+            insert({.op = Op::Barrier, .spaces = Spaces::Group, .type = truth});
             const ValueId lane = insert({.op = Op::Lane, .type = index});
             const ValueId place = binary(Op::ShiftRight, index, lane, constant(shift));
             const ValueId read =

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #ifdef QUERN_HAS_SPIRV
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -203,6 +204,50 @@ TEST(Spirv, BeginsAsAModuleAndEveryInstructionEndsWhereTheNextBegins) {
 TEST(Spirv, LanesMeetWhereOneReadsWhatAnotherHas) {
     EXPECT_GT(count(kBarrier, Case(example_text("07"), {uniform({3, 40}, 1)})), 0);
     EXPECT_GT(count(kBarrier, Case(example_text("15"), {uniform({40}, 1)})), 0);
+}
+
+/// The constants that a barrier has: whose it is, of whose memory, and what it orders.
+std::set<std::vector<std::uint32_t>> barriers(const std::vector<std::uint32_t>& module) {
+    constexpr std::uint32_t kHeader = 5, kConstant = 43;
+    std::map<std::uint32_t, std::uint32_t> constants;
+    std::set<std::vector<std::uint32_t>> found;
+    for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
+        const std::uint32_t op = module[at] & 0xffff;
+        if (op == kConstant) constants[module[at + 2]] = module[at + 3];
+        if (op == kBarrier) {
+            found.insert({constants.at(module[at + 1]), constants.at(module[at + 2]),
+                          constants.at(module[at + 3])});
+        }
+    }
+    return found;
+}
+
+TEST(Spirv, BarriersHaveTheScopeAndTheMemoryThatTheyStandFor) {
+    constexpr std::uint32_t kWorkgroup = 2, kSubgroup = 3;
+    constexpr std::uint32_t kAcquireRelease = 0x8, kUniform = 0x40, kShared = 0x100;
+    constexpr std::uint32_t kAvailableAndVisible = 0x2000 | 0x4000;
+    const Case c(
+        "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  shared var t[40]: float32\n"
+        "  for i in 0..40: t[i] = x[b, i]\n  barrier()\n"
+        "  for i in 0..40: out[b, i] = t[39 - i]\n}",
+        {uniform({5, 40}, 1)});
+    const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kGroups);
+    using All = std::set<std::vector<std::uint32_t>>;
+    const auto of = [&](std::uint32_t subgroup, std::uint32_t bytes, BuffersAre buffers) {
+        return barriers(
+            module_of(lir::for_lanes(plan.stages[0].function, subgroup, bytes), {}, buffers));
+    };
+    constexpr std::uint32_t kOrdered = kAcquireRelease | kAvailableAndVisible;
+    EXPECT_EQ(of(1, lir::kGroupBytes, BuffersAre::Addressed),
+              (All{{kWorkgroup, kWorkgroup, kOrdered | kShared}}));
+    EXPECT_EQ(of(16, lir::kGroupBytes, BuffersAre::Addressed),
+              (All{{kSubgroup, kSubgroup, kOrdered | kShared}}));
+    EXPECT_EQ(of(1, 0, BuffersAre::Addressed),
+              (All{{kWorkgroup, kWorkgroup, kOrdered | kUniform}}));
+    EXPECT_EQ(of(1, lir::kGroupBytes, BuffersAre::Bound),
+              (All{{kWorkgroup, kWorkgroup, kAcquireRelease | kShared}}));
+    EXPECT_EQ(of(16, 0, BuffersAre::Bound),
+              (All{{kSubgroup, kSubgroup, kAcquireRelease | kUniform}}));
 }
 
 TEST(Spirv, LanesOfASubgroupNeitherMeetNorShareMemory) {

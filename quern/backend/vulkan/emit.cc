@@ -534,7 +534,7 @@ private:
                 return 0;
             }
             default:
-                memory_.meet();
+                memory_.meet(i);
                 return 0;
         }
     }

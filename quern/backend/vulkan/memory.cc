@@ -291,16 +291,22 @@ Id MemoryCode::scope() {
 }
 
 /// In GLSL's memory model what a barrier orders is available and visible.
-void MemoryCode::meet() {
+void MemoryCode::meet(const lir::Inst& barrier) {
     using Semantics = spv::MemorySemanticsMask;
-    auto semantics = std::uint32_t(Semantics::AcquireRelease) |
-                     std::uint32_t(Semantics::UniformMemory) |
-                     std::uint32_t(Semantics::WorkgroupMemory);
+    auto semantics = std::uint32_t(Semantics::AcquireRelease);
+    if (has(barrier.spaces, lir::Spaces::Group)) {
+        semantics |= std::uint32_t(Semantics::WorkgroupMemory);
+    }
+    if (has(barrier.spaces, lir::Spaces::Device)) {
+        semantics |= std::uint32_t(Semantics::UniformMemory);
+    }
     if (!is_bound_) {
         semantics |=
             std::uint32_t(Semantics::MakeAvailable) | std::uint32_t(Semantics::MakeVisible);
     }
-    const Id scope = code_.u32(std::uint32_t(spv::Scope::Workgroup));
+    const bool is_subgroup = barrier.scope == lir::Scope::Subgroup;
+    const Id scope =
+        code_.u32(std::uint32_t(is_subgroup ? spv::Scope::Subgroup : spv::Scope::Workgroup));
     m_.statement(Op::OpControlBarrier, {scope, scope, code_.u32(semantics)});
 }
 

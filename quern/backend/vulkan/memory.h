@@ -75,7 +75,7 @@ public:
     void store_shared(Id pointer, Id stored);
 
     /// All lanes arrive, and see what each other wrote.
-    void meet();
+    void meet(const lir::Inst& barrier);
 
     /// The variables of the module that are bound.
     const std::vector<Id>& bound() const { return bound_; }
