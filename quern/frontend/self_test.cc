@@ -46,6 +46,10 @@ constexpr const char* kProduct =
     "        for k in 0..depth:\n            sum += a[i, k] * b[k, j]\n"
     "        out[i, j] = f32(sum)\n}";
 
+constexpr const char* kHalves =
+    "compute(x, y) {\n    @kernel custom\n"
+    "    for i in 0..n: out[i] = f16(f32(x[i]) * 0.33) * y[i] + x[i] - y[i] * x[i]\n}";
+
 Tensor on_host(Shape shape, DType dtype) {
     return Tensor(std::move(shape), dtype, Device("interpreter"));
 }
@@ -92,6 +96,18 @@ Tensor some_rows(DType dtype) {
         rows.data<std::int32_t>()[i] = std::int32_t(i * 37 % 101);
     }
     return rows.to(dtype);
+}
+
+/// Of any size, denormal ones, infinities and NaN among them.
+Tensor some_halves(unsigned seed) {
+    constexpr std::int64_t kMany = 2048;
+    std::mt19937 engine(seed);
+    Tensor result = on_host({kMany}, DType::Float16);
+    auto* const bytes = static_cast<unsigned char*>(result.data());
+    for (std::size_t i = 0; i < result.bytes(); ++i) {
+        bytes[i] = static_cast<unsigned char>(engine());
+    }
+    return result;
 }
 
 /// Whose sums are more than float16 has, with what is no number among them.
@@ -292,6 +308,16 @@ Probe probe_of_matrices() {
             .otherwise = "each lane multiplies for itself instead",
             // Sums of 40 products of at most 4, in float32 but in any order.
             .tolerance = 1e-5};
+}
+
+Probe probe_of_float16() {
+    return {.what = "arithmetic of float16 as it is",
+            .text = kHalves,
+            .operands =
+                [] {
+                    return std::vector{some_halves(2), some_halves(3)};
+                },
+            .otherwise = "it is computed with as float32 instead"};
 }
 
 bool is_probing() noexcept { return probes; }

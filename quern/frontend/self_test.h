@@ -41,6 +41,9 @@ Probe probe_of_subgroups();
 /// Where they multiply matrices together.
 Probe probe_of_matrices();
 
+/// Where float16 is the device's.
+Probe probe_of_float16();
+
 /// What a driver gets wrong of a probe, in words; empty if it is right. `run` gives its result.
 std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run);
 

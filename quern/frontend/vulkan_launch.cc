@@ -128,12 +128,16 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         const Lock lock(mutex_);
         if (auto code = found()) return code;
     }
+    vulkan::Variant chosen = variant;
     const auto make = [&](vulkan::PointsAre points) {
-        vulkan::Variant other = variant;
-        other.points = points;
-        return compiled(device, kernel, facts, numerics, other);
+        chosen.points = points;
+        return compiled(device, kernel, facts, numerics, chosen);
     };
     auto code = make(variant.points);
+    if (code->has_float16 && !fault_of(probe_of_float16(), device, code->error).empty()) {
+        chosen.may_have_float16 = false;
+        code = make(variant.points);
+    }
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
     const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.

@@ -64,6 +64,9 @@ struct Variant {
     /// It may be for launches of small numbers only (Compiled::is_small).
     bool may_be_small = true;
 
+    /// It may have float16 where the device has it, else integers.
+    bool may_have_float16 = true;
+
     /// In how many pieces each buffer is bound, by number (see Driver::windows_for); those behind
     /// them in one.
     std::vector<std::uint32_t> windows = {};
@@ -114,6 +117,9 @@ struct Compiled {
 
     /// Only for launches of which has_small_numbers holds (runtime/compiled.h).
     bool is_small = false;
+
+    /// It has the device's float16.
+    bool has_float16 = false;
 
     /// Why the device does not run the kernel, or empty.
     std::string refusal;

@@ -49,6 +49,17 @@ inline Tensor arguments(DType dtype) {
     return Tensor::from({std::int64_t(x.size())}, x).to(dtype);
 }
 
+/// Every number of 16 bits.
+inline Tensor every_number(DType dtype) {
+    Tensor all = Tensor::empty({1 << 16}, dtype);
+    auto* const bytes = static_cast<unsigned char*>(all.data());
+    for (std::size_t i = 0; i < (1 << 16); ++i) {
+        bytes[2 * i] = static_cast<unsigned char>(i);
+        bytes[2 * i + 1] = static_cast<unsigned char>(i >> 8);
+    }
+    return all;
+}
+
 /// What the definition of a function gives, where products and sums are fused or are not.
 template <class T, bool fuses>
 T defined(const std::string& name, T number) {

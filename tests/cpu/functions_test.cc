@@ -1,6 +1,7 @@
 #include "quern/dtype.h"
 #include "tests/cpu/compiled_run.h"
 #include "tests/cpu/definitions.h"
+#include "tests/math/validation_sets.h"
 
 namespace quern::cpu_test {
 namespace {
@@ -31,6 +32,58 @@ TEST_F(Functions, HaveTheBitsOfTheirDefinitionOnEveryLevel) {
             }
         }
     }
+}
+
+TEST_F(Functions, OfEveryFloat16AndBFloat16HaveTheBitsOfTheirDefinition) {
+    for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+        const Tensor x = every_number(dtype);
+        for (const char* name : kFunctions) {
+            const Case c(text_of(name), {x});
+            const Tensor plain = definition(name, x, false), fused = definition(name, x, true);
+            for (const cpu::Simd simd : levels_here()) {
+                if (kSanitized && simd != cpu::chosen_simd()) continue;
+                SCOPED_TRACE(std::string(name) + " of " + std::string(to_string(dtype)) + ", " +
+                             std::string(cpu::to_string(simd)));
+                const auto strict = c.compiled(Numerics::Strict, simd);
+                ASSERT_TRUE(strict.has_value());
+                EXPECT_TRUE(same_numbers(*strict, has_fma(simd) ? fused : plain));
+            }
+        }
+    }
+}
+
+/// How many rows there are. Results are compared as numbers of T.
+template <class T>
+std::size_t check_rows(const char* name) {
+    const auto rows = math::testing::validation_rows<T>(name);
+    if (rows.empty()) return 0;
+    Tensor x = Tensor::empty({std::int64_t(rows.size())},
+                             sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+    for (std::size_t i = 0; i < rows.size(); ++i) x.data<T>()[i] = rows[i].x;
+    const Case c(text_of(name), {x});
+    for (const cpu::Simd simd : levels_here()) {
+        for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+            const auto got = c.compiled(numerics, simd);
+            EXPECT_TRUE(got.has_value());
+            for (std::size_t i = 0; got && i < rows.size(); ++i) {
+                const T y = std::as_const(*got).template data<T>()[i];
+                EXPECT_LE(math::testing::steps(y, rows[i].result), rows[i].bound)
+                    << name << "(" << rows[i].x << ") is " << y << ", expected " << rows[i].result
+                    << ", " << cpu::to_string(simd) << ", " << to_string(numerics);
+            }
+        }
+    }
+    return rows.size();
+}
+
+TEST_F(Functions, AreWithinTheBoundsOfNumpysValidationSetsOnEveryLevel) {
+    std::size_t rows = 0;
+    for (const char* name : kFunctions) {
+        rows += check_rows<float>(name) + check_rows<double>(name);
+    }
+    if (rows == 0)
+        GTEST_SKIP() << "no validation sets; expected " << math::testing::validation_set("exp");
+    EXPECT_EQ(rows, 26'610u);
 }
 
 TEST_F(Functions, OfOneNumberForAllPointsAreThoseOfVectors) {

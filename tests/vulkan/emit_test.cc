@@ -106,6 +106,64 @@ TEST(Spirv, AsksOnlyForWhatTheKernelUses) {
     EXPECT_EQ(of(DType::Float16).count(kInt16), 1u);
 }
 
+bool has(const std::vector<std::uint32_t>& module, std::uint32_t instruction) {
+    constexpr std::uint32_t kHeader = 5;
+    for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
+        if ((module[at] & 0xffff) == instruction) return true;
+    }
+    return false;
+}
+
+/// How many such instructions give a number of that type.
+int typed(const std::vector<std::uint32_t>& module, std::uint32_t op, std::uint32_t type,
+          std::uint32_t bits) {
+    constexpr std::uint32_t kHeader = 5;
+    std::set<std::uint32_t> types;
+    int found = 0;
+    for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
+        const std::uint32_t instruction = module[at] & 0xffff;
+        if (instruction == type && module[at + 2] == bits) types.insert(module[at + 1]);
+        if (instruction == op) found += int(types.count(module[at + 1]));
+    }
+    return found;
+}
+
+TEST(Spirv, Float16IsTheDevicesOwnWhereItHasIt) {
+    constexpr std::uint32_t kHalf = 9, kRoundsEven = 4467, kConvert = 115;
+    const auto of = [](const std::string& result, bool has_float16) {
+        const Case c(
+            "compute(x, y) {\n@kernel custom\nfor i in 0..n: out[i] = " + result + "\n}",
+            {uniform({8}, 1, -2, 2, DType::Float16), uniform({8}, 2, -2, 2, DType::Float16)});
+        const schedule::Plan plan =
+            schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kInvocations);
+        const Integers integers;
+        const FloatControls controls{.rounds_even16 = true, .has_float16 = has_float16};
+        return emit(lir::legalise(plan.stages[0].function, native_of(integers, true, has_float16)),
+                    controls, integers, BuffersAre::Addressed);
+    };
+    for (const std::string result :
+         {"x[i] + y[i]", "x[i] * y[i] - x[i]", "x[i] / y[i]", "f32(x[i])"}) {
+        SCOPED_TRACE(result);
+        const auto with = of(result, true), without = of(result, false);
+        EXPECT_EQ(capabilities(with).count(kHalf), 1u);
+        EXPECT_EQ(capabilities(with).count(kRoundsEven), 1u);
+        EXPECT_EQ(capabilities(without).count(kHalf), 0u);
+        EXPECT_EQ(capabilities(without).count(kRoundsEven), 0u) << "which only they are asked for";
+        EXPECT_LT(with.size(), without.size());
+        EXPECT_TRUE(has(with, kConvert));
+        EXPECT_FALSE(has(without, kConvert));
+    }
+    EXPECT_EQ(capabilities(of("x[i]", true)).count(kHalf), 0u) << "nothing is computed";
+    constexpr std::uint32_t kFloatType = 22, kAdd = 129, kDivide = 136;
+    const auto in_halves = [&](const std::string& result, std::uint32_t op) {
+        return typed(of(result, true), op, kFloatType, 16);
+    };
+    EXPECT_EQ(in_halves("x[i] + y[i]", kAdd), 1);
+    EXPECT_EQ(in_halves("x[i] + y[i] + x[i]", kAdd), 2);
+    EXPECT_EQ(in_halves("f16(f32(x[i]) + 0.1)", kAdd), 0) << "of a float32";
+    EXPECT_EQ(in_halves("x[i] / y[i]", kDivide), 0) << "Vulkan lets it be off";
+}
+
 TEST(Spirv, AsksForNoIntegersThatTheDeviceLacks) {
     constexpr std::uint32_t kInt64 = 11, kInt16 = 22, kInt8 = 39;
     constexpr std::uint32_t kStorage16 = 4433, kStorage8 = 4448;
@@ -173,13 +231,6 @@ TEST(Spirv, AsksForMatricesWhereSubgroupsMultiplyThem) {
     target.atoms = {{8, 8, 8}};
     const auto with = modules(c, 8, BuffersAre::Addressed, target)[0];
     EXPECT_EQ(with, modules(c, 8, BuffersAre::Addressed, target)[0]);
-    const auto has = [](const std::vector<std::uint32_t>& module, std::uint32_t instruction) {
-        constexpr std::uint32_t kHeader = 5;
-        for (std::size_t at = kHeader; at < module.size(); at += module[at] >> 16) {
-            if ((module[at] & 0xffff) == instruction) return true;
-        }
-        return false;
-    };
     for (const auto& [module, is_asked] : {std::pair(with, true), std::pair(without, false)}) {
         EXPECT_EQ(capabilities(module).count(kMatrices), is_asked);
         EXPECT_EQ(capabilities(module).count(kFloat16), is_asked);
@@ -228,7 +279,7 @@ TEST(Spirv, BarriersHaveTheScopeAndTheMemoryThatTheyStandFor) {
     constexpr std::uint32_t kAvailableAndVisible = 0x2000 | 0x4000;
     const Case c(
         "compute(x) {\n@kernel custom\nfor b in 0..rows:\n  shared var t[40]: float32\n"
-        "  for i in 0..40: t[i] = x[b, i]\n  barrier()\n"
+        "  for i in 0..40: t[i] = exp(x[b, i])\n  barrier()\n"
         "  for i in 0..40: out[b, i] = t[39 - i]\n}",
         {uniform({5, 40}, 1)});
     const schedule::Plan plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, kGroups);

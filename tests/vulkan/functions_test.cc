@@ -4,11 +4,13 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cpu/case.h"
 #include "tests/cpu/definitions.h"
 #include "tests/cpu/vulkan_devices.h"
+#include "tests/math/validation_sets.h"
 
 namespace quern {
 namespace {
@@ -38,6 +40,47 @@ void expect_bits(const VulkanDevice& vulkan, const Case& c) {
 TEST(VulkanFunctions, OfFloat32HaveTheInterpretersBitsWithoutFloat64) {
     if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
     const Tensor x = normal_arguments();
+    for (const char* name : cpu_test::kFunctions) {
+        SCOPED_TRACE(name);
+        for (const VulkanDevice& vulkan : vulkan_devices()) {
+            expect_bits(vulkan, Case(cpu_test::text_of(name), {x}));
+        }
+    }
+}
+
+/// As far as the driver has the numbers: see has_no_denormals.
+TEST(VulkanFunctions, OfStrictModeAreWithinTheBoundsOfNumpysValidationSets) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    // sinh takes the half of it.
+    const auto is_small = [](float x) { return x != 0 && std::abs(x) < 0x1p-125f; };
+    std::size_t count = 0;
+    for (const char* name : cpu_test::kFunctions) {
+        const auto rows = math::testing::validation_rows<float>(name);
+        if (rows.empty()) continue;
+        count += rows.size();
+        Tensor x = Tensor::empty({std::int64_t(rows.size())}, DType::Float32);
+        for (std::size_t i = 0; i < rows.size(); ++i) x.data<float>()[i] = rows[i].x;
+        const Case c(cpu_test::text_of(name), {x});
+        for (const VulkanDevice& vulkan : vulkan_devices()) {
+            const auto got = c.on_vulkan(vulkan.device, Numerics::Strict);
+            ASSERT_TRUE(got.has_value());
+            for (std::size_t i = 0; i < rows.size(); ++i) {
+                const auto& [number, result, bound] = rows[i];
+                if (vulkan.has_no_denormals && (is_small(number) || is_small(result))) continue;
+                const float y = std::as_const(*got).data<float>()[i];
+                EXPECT_LE(math::testing::steps(y, result), bound)
+                    << name << "(" << number << ") is " << y << ", expected " << result << " on "
+                    << vulkan.device.id();
+            }
+        }
+    }
+    if (count == 0) GTEST_SKIP() << "no validation sets";
+}
+
+/// By the device's float16 where it has it.
+TEST(VulkanFunctions, OfEveryFloat16HaveTheInterpretersBits) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    const Tensor x = cpu_test::every_number(DType::Float16);
     for (const char* name : cpu_test::kFunctions) {
         SCOPED_TRACE(name);
         for (const VulkanDevice& vulkan : vulkan_devices()) {
@@ -84,6 +127,59 @@ TEST(VulkanIntegers, ThatBecameWiderCompareWithConstants) {
             const Case c("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = " + sum +
                              " + 0 * i64(x[i])\n}",
                          {Tensor::from<double>({256}, numbers).to(dtype)});
+            for (const VulkanDevice& vulkan : vulkan_devices()) expect_bits(vulkan, c);
+        }
+    }
+}
+
+/// float32 that round to float16: exact ones, halves between two and their neighbours, what is
+/// denormal there, too large or too small.
+Tensor near_float16() {
+    std::vector<float> numbers;
+    const Tensor exact = cpu_test::every_number(DType::Float16).to(DType::Float32);
+    for (std::int64_t i = 0; i < exact.element_count(); ++i) {
+        const float x = exact.data<float>()[i];
+        const float after = exact.data<float>()[(i + 1) % exact.element_count()];
+        const float between = x / 2 + after / 2;
+        for (const float y : {x, between}) {
+            numbers.insert(numbers.end(),
+                           {std::nextafter(y, -INFINITY), y, std::nextafter(y, INFINITY)});
+        }
+    }
+    for (const float y : {65519.0f, 65520.0f, 65536.0f, 1e10f, 0x1p-25f, 0x1.000002p-25f, 1e-20f}) {
+        numbers.insert(numbers.end(), {y, -y});
+    }
+    std::erase_if(numbers, [](float x) { return x != 0 && std::abs(x) < 0x1p-126f; });
+    return Tensor::from<float>({std::int64_t(numbers.size())}, std::move(numbers));
+}
+
+/// On a device that has float16, and by integers.
+TEST(VulkanConversions, BetweenFloat16AndFloat32AreThoseOfEveryNumber) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    const std::string head = "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = ";
+    const Case wider(head + "f32(x[i])\n}", {cpu_test::every_number(DType::Float16)});
+    const Case narrower(head + "f16(x[i])\n}", {near_float16()});
+    for (const VulkanDevice& vulkan : vulkan_devices()) {
+        expect_bits(vulkan, wider);
+        expect_bits(vulkan, narrower);
+    }
+}
+
+/// Each number with those at several distances, which takes every exponent with every other.
+TEST(VulkanConversions, SumsAndProductsOfFloat16AreRoundedAsTheirOwn) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    const Tensor x = cpu_test::every_number(DType::Float16);
+    for (const std::int64_t distance : {1, 1023, 1024, 3001, 15361, 32769, 40007}) {
+        SCOPED_TRACE(distance);
+        const auto bits = [](Tensor& t) { return static_cast<std::uint16_t*>(t.data()); };
+        Tensor y = cpu_test::every_number(DType::Float16);
+        for (std::int64_t i = 0; i < (1 << 16); ++i) {
+            bits(y)[i] = std::uint16_t(i * 3 + distance);
+        }
+        for (const char* op : {"+", "-", "*"}) {
+            const Case c("compute(x, y) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] " +
+                             std::string(op) + " y[i]\n}",
+                         {x, y});
             for (const VulkanDevice& vulkan : vulkan_devices()) expect_bits(vulkan, c);
         }
     }

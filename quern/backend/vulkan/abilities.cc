@@ -133,6 +133,10 @@ Abilities::Abilities(VkPhysicalDevice device) {
     const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     const bool modes_are_free = floats.roundingModeIndependence == all_widths;
     const bool denormals_are_free = floats.denormBehaviorIndependence == all_widths;
+    controls.keeps_nan16 = floats.shaderSignedZeroInfNanPreserveFloat16;
+    controls.rounds_even16 = modes_are_free && floats.shaderRoundingModeRTEFloat16;
+    controls.keeps_denormals16 = denormals_are_free && floats.shaderDenormPreserveFloat16;
+    controls.has_float16 = v12.shaderFloat16 && integers.has_16 && controls.rounds_even16;
     controls.keeps_nan32 = floats.shaderSignedZeroInfNanPreserveFloat32;
     controls.keeps_nan64 = floats.shaderSignedZeroInfNanPreserveFloat64;
     controls.rounds_even32 =

@@ -116,8 +116,26 @@ Id Code::exact(Op op, DType dtype, std::initializer_list<Id> operands) {
     return result;
 }
 
+Id Code::half_type() {
+    has_halves_ = true;
+    m_.capability(spv::Capability::Float16);
+    return m_.real(16);
+}
+
+Id Code::as_half(Id value) { return m_.op(Op::OpBitcast, half_type(), {value}); }
+
+Id Code::half(Op op, std::initializer_list<Id> operands) {
+    const Id result = m_.op(op, half_type(), operands);
+    m_.decorate(result, spv::Decoration::NoContraction);
+    return bitcast(DType::Float16, result);
+}
+
 Id Code::cast(Id value, DType from, DType to) {
     if (from == to) return value;
+    if (from == DType::Float16 && to == DType::Float32) {
+        return exact(Op::OpFConvert, to, {as_half(value)});
+    }
+    if (from == DType::Float32 && to == DType::Float16) return half(Op::OpFConvert, {value});
     const bool from_real = is_floating(from), to_real = is_floating(to);
     if (from == DType::Bool) {
         return select(to, value, to_real ? real(to, 1) : constant(to, 1), constant(to, 0));

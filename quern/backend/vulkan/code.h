@@ -10,8 +10,8 @@ namespace quern::vulkan {
 inline constexpr auto kNonPrivate = std::uint32_t(spv::MemoryAccessMask::NonPrivatePointer);
 
 /// Instructions on scalars of dtypes. A bool is a bool as a value and 8 bits in memory; floats of
-/// 16 bits are integers, since no device must have them. Integers of 8 and 16 bits that the device
-/// lacks are 32 bits, extended as their sign says.
+/// 16 bits are integers, since no device must have them, but while one that has them computes.
+/// Integers of 8 and 16 bits that the device lacks are 32 bits, extended as their sign says.
 class Code {
 public:
     Code(Module& module, const Integers& integers) : m_(module), integers_(integers) {}
@@ -60,6 +60,11 @@ public:
     /// a double to a float and back for the double.
     Id exact(spv::Op op, DType dtype, std::initializer_list<Id> operands);
 
+    /// The same of float16, on a device that has it: `operands` are of the device's type.
+    Id half(spv::Op op, std::initializer_list<Id> operands);
+    Id as_half(Id value);
+    bool has_halves() const { return has_halves_; }
+
     /// Those that legalised functions have: lir/legalise.h.
     Id cast(Id value, DType from, DType to);
 
@@ -67,8 +72,11 @@ private:
     /// Whether values of the dtype are 32 bits though it has fewer.
     bool is_widened(DType dtype) const;
 
+    Id half_type();
+
     Module& m_;
     Integers integers_;
+    bool has_halves_ = false;
 };
 
 }  // namespace quern::vulkan

@@ -10,9 +10,12 @@ namespace quern::vulkan {
 
 /// What a device promises of its arithmetic, where code may ask for it.
 struct FloatControls {
-    bool keeps_nan32 = false, keeps_nan64 = false;
-    bool rounds_even32 = false, rounds_even64 = false;
-    bool keeps_denormals32 = false, keeps_denormals64 = false;
+    bool keeps_nan16 = false, keeps_nan32 = false, keeps_nan64 = false;
+    bool rounds_even16 = false, rounds_even32 = false, rounds_even64 = false;
+    bool keeps_denormals16 = false, keeps_denormals32 = false, keeps_denormals64 = false;
+
+    /// It converts between float16 and float32, rounding to even, and takes sums and products.
+    bool has_float16 = false;
 
     /// What the driver knows of floats it folds as no float behaves: Mesa's llvmpipe takes 0 for
     /// 0 * x and x for x + 0, which loses NaN and signs.
@@ -127,6 +130,9 @@ Groups groups_of(const lir::Function& function, std::uint32_t group = kGroup);
 std::vector<std::uint32_t> emit(const lir::Function& function, const FloatControls& controls,
                                 const Integers& integers, BuffersAre buffers,
                                 const Windows& windows = {});
+
+/// Whether a function, legalised for a device that has float16, makes use of that.
+bool has_halves(const lir::Function& function);
 
 /// Whether an assertion of that module may fail.
 bool may_fail(const lir::Function& function);

@@ -146,7 +146,9 @@ public:
         const Integers integers = points == PointsAre::InvocationsOf32
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;
-        target.native = native_of(integers, abilities.core.shaderFloat64);
+        FloatControls controls = abilities.controls;
+        controls.has_float16 &= integers.has_16 && variant.may_have_float16;
+        target.native = native_of(integers, abilities.core.shaderFloat64, controls.has_float16);
         target.is_small = variant.may_be_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
@@ -182,9 +184,8 @@ public:
                                      " (maxPerStageDescriptorStorageBuffers)";
                     return result;
                 }
-                const auto words =
-                    emit(function, abilities.controls, integers, abilities.buffers, windows);
-                result.refusal = too_long(function, words, abilities.controls.has_few_places);
+                const auto words = emit(function, controls, integers, abilities.buffers, windows);
+                result.refusal = too_long(function, words, controls.has_few_places);
                 if (!result.refusal.empty()) return result;
                 const std::string lacks = abilities.lacks(words);
                 if (!lacks.empty()) {
@@ -193,6 +194,7 @@ public:
                 }
                 result.groups.push_back(groups_of(function, abilities.group));
                 result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
+                result.has_float16 |= controls.has_float16 && has_halves(function);
                 result.error = invalid(words, result.groups.back().atom.rows > 0);
                 if (!result.error.empty()) return result;
                 pipelines->may_fail |= may_fail(function);

@@ -12,13 +12,14 @@ inline constexpr lir::Native kNative{.fma = false,
                                      .extremes = false,
                                      .signed_remainders = false};
 
-/// What a device with these integers computes.
-inline lir::Native native_of(const Integers& integers, bool has_float64) {
+/// What a device with these integers and floats computes.
+inline lir::Native native_of(const Integers& integers, bool has_float64, bool has_float16 = false) {
     lir::Native native = kNative;
     native.int8 = integers.has_8;
     native.int16 = integers.has_16;
     native.int64 = integers.has_64;
     native.float64 = integers.has_64 && has_float64;
+    native.half_casts = has_float16;
     return native;
 }
 

@@ -9,6 +9,7 @@
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
 //   "no matrices"         products of matrices are said to be there, and not compiled
+//   "other halves"        code that has float16 subtracts where it adds
 //   "few subgroups"       a work-group is said to have at most 2 subgroups
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
@@ -272,6 +273,25 @@ VKAPI_ATTR VkResult VKAPI_CALL create_without_matrices(VkPhysicalDevice device,
     other.ppEnabledExtensionNames = names.data();
     taken_out(&other, kMatrixFeatures);
     return real<PFN_vkCreateDevice>("vkCreateDevice")(device, &other, from, made);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL create_other_halves(VkDevice device,
+                                                   const VkShaderModuleCreateInfo* about,
+                                                   const VkAllocationCallbacks* from,
+                                                   VkShaderModule* made) {
+    constexpr std::uint32_t kHeader = 5, kCapability = 2 << 16 | 17, kHalf = 9;
+    constexpr std::uint32_t kAdd = 5 << 16 | 129, kSubtract = 5 << 16 | 131;
+    std::vector<std::uint32_t> words(about->pCode, about->pCode + about->codeSize / 4);
+    bool has_halves = false;
+    for (std::size_t at = kHeader; words[at] == kCapability; at += 2) {
+        has_halves |= words[at + 1] == kHalf;
+    }
+    for (std::size_t at = kHeader; has_halves && at < words.size(); at += words[at] >> 16) {
+        if (words[at] == kAdd && say_here()) words[at] = kSubtract;
+    }
+    VkShaderModuleCreateInfo other = *about;
+    other.pCode = words.data();
+    return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_no_matrices(VkDevice device,
@@ -671,6 +691,9 @@ PFN_vkVoidFunction ours(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
+    }
+    if (is("other halves") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&create_other_halves);
     }
     if (is("no matrices")) {
         if (is_name("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")) {

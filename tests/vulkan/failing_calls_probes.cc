@@ -1,0 +1,323 @@
+// What the processes of failing_calls_test.cc do, and say.
+
+#include <gtest/gtest.h>
+
+#ifdef QUERN_MOCK_LOADER
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quern/error.h"
+#include "quern/kernel.h"
+#include "tests/cpu/compiled_run.h"
+#include "tests/cpu/vulkan_devices.h"
+
+namespace quern {
+namespace {
+
+/// Uses the first device twice as a program would, then the cpu, and says how it went.
+TEST(FailingCallsProbe, DISABLED_Runs) {
+    const Tensor x = uniform({1000}, 1);
+    const Kernel each("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}");
+    const Kernel sums("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] % 2\n}");
+    const auto use = [&](const Device& device) {
+        const Tensor doubled = each.on(device)(each.on(device)(x.to(device)));
+        const Tensor odd = sums.on(device)(Tensor::from<std::int64_t>({2}, {3, 4}));
+        const bool is_right = doubled.values()[7] == 4 * x.values()[7] &&
+                              odd.integers() == std::vector<std::int64_t>{1, 0};
+        std::printf("%s: %s\n", device.id().c_str(), is_right ? "right" : "wrong");
+    };
+    for (const char* id : {"vulkan:0", "vulkan:0", "cpu"}) {
+        try {
+            use(Device(id));
+        } catch (const KernelError& error) {
+            std::printf("KernelError %s\n", error.what());
+        } catch (const DeviceLost& error) {
+            std::printf("DeviceLost %s\n", error.what());
+        } catch (const DeviceError& error) {
+            std::printf("DeviceError %s\n", error.what());
+        } catch (const OutOfMemory& error) {
+            std::printf("OutOfMemory %s\n", error.what());
+        }
+    }
+}
+
+void run_as(const cpu_test::Case& c, vulkan::PointsAre points) {
+    const auto got = c.on_vulkan(Device("vulkan:0"), Numerics::Reproducible, points);
+    const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+    std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+}
+
+void say_groups(const cpu_test::Case& c, vulkan::PointsAre points) {
+    frontend::VulkanKernels kernels;
+    const auto code =
+        kernels.find(Device("vulkan:0"), c.kernel(), c.facts(), Numerics::Reproducible, {points});
+    std::printf("%s\n", to_string(code->groups[0]).c_str());
+}
+
+/// Sums of rows by the lanes of work-groups.
+TEST(FailingCallsProbe, DISABLED_RunsGroups) {
+    const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});
+    for (int n = 0; n < 2; ++n) run_as(c, vulkan::PointsAre::Groups);
+    say_groups(c, vulkan::PointsAre::Groups);
+}
+
+/// Products that subgroups may multiply as matrices.
+TEST(FailingCallsProbe, DISABLED_RunsMatrices) {
+    using vulkan::PointsAre;
+    const auto matrix = [](std::uint64_t seed) {
+        return uniform({70, 70}, seed, -4, 4).to(DType::Int32).to(DType::Float16);
+    };
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        for (int n = 0; n < 2; ++n) {
+            const cpu_test::Case c(example_text("09"), {matrix(1 + n), matrix(3)});
+            const auto got = c.on_vulkan(vulkan.device, Numerics::Strict, PointsAre::Groups);
+            const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+            std::printf("%s: %s\n", vulkan.is_swiftshader ? "SwiftShader" : "other",
+                        is_right ? "right" : "wrong");
+        }
+    }
+}
+
+/// Sums of float16, on each device, and what code was made for them.
+TEST(FailingCallsProbe, DISABLED_RunsHalves) {
+    const auto halves = [](std::uint64_t seed) {
+        return uniform({100}, seed, -4, 4, DType::Float16);
+    };
+    const cpu_test::Case c(
+        "compute(x, y) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] + y[i]\n}",
+        {halves(1), halves(2)});
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        for (int n = 0; n < 2; ++n) {
+            const auto got = c.on_vulkan(vulkan.device, Numerics::Strict);
+            const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+            std::printf("%s: %s\n", vulkan.is_swiftshader ? "SwiftShader" : "other",
+                        is_right ? "right" : "wrong");
+        }
+        frontend::VulkanKernels kernels;
+        const auto code = kernels.find(vulkan.device, c.kernel(), c.facts(), Numerics::Strict, {});
+        std::printf("%s\n", code->has_float16 ? "as halves" : "as integers");
+    }
+    std::printf("cpu: right\n");
+}
+
+/// Elements that are parts of words, of which the last is not whole; and those behind others.
+TEST(FailingCallsProbe, DISABLED_RunsParts) {
+    for (const DType dtype : {DType::Int8, DType::UInt16}) {
+        const cpu_test::Case c(example_text("01"), {uniform({5}, 1, 0, 100, dtype)});
+        run_as(c, vulkan::PointsAre::InvocationsOf32);
+    }
+    const Kernel kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\n}");
+    const Tensor x = uniform({1000}, 1, 0, 100, DType::Int16);
+    const Tensor behind = x.to(Device("vulkan:0")).slice(0, 7, 20);
+    const Tensor got = kernel.on(Device("vulkan:0"))(behind);
+    const bool is_right = got.integers() == x.slice(0, 7, 20).integers();
+    std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+}
+
+/// Points, and rows of lanes, that are independent.
+TEST(FailingCallsProbe, DISABLED_RunsIndependentPoints) {
+    const cpu_test::Case each(example_text("01"), {uniform({1000}, 1)});
+    run_as(each, vulkan::PointsAre::Invocations);
+    say_groups(each, vulkan::PointsAre::Invocations);
+    const cpu_test::Case rows(example_text("03"), {uniform({37, 40}, 1), uniform({40}, 2)});
+    run_as(rows, vulkan::PointsAre::Groups);
+    say_groups(rows, vulkan::PointsAre::Groups);
+}
+
+/// Launches of few and of many instructions, behind one that has the driver tried.
+TEST(FailingCallsProbe, DISABLED_RunsLong) {
+    const Kernel kernel(
+        "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var s = x[i]\n"
+        "  for k in 0..2000: s = s * 0.5 + x[i]\n  out[i] = s\n}");
+    const Device device("vulkan:0");
+    const auto run = [&](std::int64_t n) {
+        const Tensor x = uniform({n}, 1);
+        const Tensor got = kernel.on(device)(x);
+        std::fflush(stdout);
+        const double last = x.values().back();
+        // The sum of halves of halves.
+        const bool is_right = std::abs(got.values().back() - 2 * last) < 1e-5;
+        std::fprintf(stderr, "%lld points: %s\n", static_cast<long long>(n),
+                     is_right ? "right" : "wrong");
+    };
+    for (const std::int64_t n : {64, 64, 200000}) run(n);
+}
+
+/// What tensors of a device go through, step by step.
+TEST(FailingCallsProbe, DISABLED_RunsChain) {
+    const Device device("vulkan:0");
+    const Kernel doubled =
+        Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}").on(device);
+    const auto step = [](const char* name, const auto& work) {
+        std::fprintf(stderr, "%s:\n", name);
+        work();
+    };
+    // Behind what has the driver tried.
+    doubled(Tensor({8}, DType::Float32, device)).values();
+    Tensor x = Tensor::from<float>({1000}, std::vector<float>(1000, 1)).to(device), y;
+    step("a chain", [&] { y = doubled(doubled(doubled(x))); });
+    step("read", [&] { EXPECT_EQ(y.values()[999], 8); });
+    step("read again", [&] { EXPECT_EQ(y.values()[0], 8); });
+    step("used again", [&] { EXPECT_EQ(doubled(x.slice(0, 990, 1000)).values()[9], 2); });
+    step("operand read", [&] { EXPECT_EQ(std::as_const(x).data<float>()[5], 1); });
+    step("used after reading", [&] { doubled(x); });
+    step("written", [&] { x.data<float>()[999] = 7; });
+    step("used after writing", [&] { EXPECT_EQ(doubled(x).values()[999], 14); });
+    step("result written", [&] {
+        y.data<float>()[0] = 3;
+        EXPECT_EQ(doubled(y).values()[0], 6);
+        EXPECT_EQ(doubled(y).values()[999], 16);
+    });
+    step("half a result", [&] {
+        const Kernel second =
+            Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i * 2] = x[i]\n}").on(device);
+        const Tensor z = second(x);
+        EXPECT_EQ(z.values()[1998], 7);
+        EXPECT_EQ(z.values()[1997], 0);
+    });
+    step("into a result", [&] {
+        Tensor z = doubled(x);
+        doubled.into(z, y);
+        EXPECT_EQ(z.values()[0], 6);
+    });
+    const std::string several = "compute(x) @device([\"vulkan:0\", \"cpu\"]) @parallel(data) {\n";
+    step("a sum in parts", [&] {
+        const Kernel sum(several + "@kernel reduce(+)\nfor i in 0..n: yield x[i]\n}");
+        EXPECT_EQ(sum(x).item(), 999 + 7);
+    });
+    step("elements in parts", [&] {
+        std::string warned;
+        set_warning_handler([&](const Diagnostic& d) { warned += d.code + d.message + ";"; });
+        const Kernel each(several + "@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}");
+        EXPECT_EQ(each(x).values()[999], 14);
+        EXPECT_EQ(warned, "");
+        set_warning_handler({});
+    });
+    step("on the cpu", [&] {
+        const Kernel sum = Kernel("compute(x) {\n@kernel reduce(+)\nfor i in 0..n: yield x[i]\n}");
+        EXPECT_EQ(sum.on(Device("cpu"))(doubled(x)).item(), 2 * (999 + 7));
+    });
+    step("large", [&] {
+        Tensor large = Tensor::empty({std::int64_t{20} << 20}, DType::Float32);
+        std::fill_n(large.data<float>(), large.element_count(), 3.0f);
+        const Tensor there = doubled(large.to(device));
+        EXPECT_EQ(std::as_const(there).data<float>()[(20 << 20) - 1], 6);
+    });
+    step("end", [] {});
+    if (!HasFailure()) std::printf("cpu: right\n");
+}
+
+/// Tensors of 64 MiB, made there and brought there, and a small one.
+TEST(FailingCallsProbe, DISABLED_RunsLarge) {
+    const Device device("vulkan:0");
+    const Kernel doubled =
+        Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}").on(device);
+    const Shape large{std::int64_t{16} << 20};
+    const auto attempt = [](const auto& work) {
+        try {
+            work();
+            std::printf("nothing thrown\n");
+        } catch (const OutOfMemory& error) {
+            std::printf("OutOfMemory %s\n", error.what());
+        } catch (const DeviceError& error) {
+            std::printf("DeviceError %s\n", error.what());
+        } catch (const KernelError& error) {
+            std::printf("KernelError %s\n", error.what());
+        }
+    };
+    attempt([&] { Tensor(large, DType::Float32, device); });
+    attempt([&] { doubled(Tensor(large)); });
+    attempt([&] {
+        const bool is_right = doubled(Tensor::from<float>({2}, {3, 4})).values()[1] == 8;
+        std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+    });
+    std::printf("cpu: right\n");
+}
+
+/// Kernels whose buffers are several times what the device binds at once: elements of all sizes,
+/// parts of words among them, in order, backwards, at any place, by lanes of work-groups, in arrays
+/// between stages, and from the middle of a tensor.
+TEST(FailingCallsProbe, DISABLED_RunsPieces) {
+    using vulkan::PointsAre;
+    std::vector<cpu_test::Case> cases;
+    const auto custom = [](const std::string& body) {
+        return "compute(x: [n]) {\n@kernel custom\n" + body + "\n}";
+    };
+    for (const DType dtype : {DType::Int8, DType::UInt16, DType::Float16, DType::Int32,
+                              DType::Float32, DType::Int64, DType::Float64, DType::Bool}) {
+        const std::int64_t count = 24000 / std::int64_t(size_of(dtype)) - 3;
+        const Tensor x = uniform({count}, 1, 0, 100, DType::Int32).to(dtype);
+        cases.emplace_back(custom("for i in 0..n: out[i] = x[n - 1 - i]"), std::vector{x});
+    }
+    const Tensor at = uniform({2500}, 2, 0, 2999, DType::Int32);
+    cases.emplace_back("compute(x, at) {\n@kernel custom\nfor i in 0..n: out[i] = x[at[i]]\n}",
+                       std::vector{uniform({3000}, 3), at});
+    cases.emplace_back(custom("for i in 0..n:\n  if i % 3 == 0: out[i] = x[i]"),
+                       std::vector{uniform({7000}, 4).slice(0, 900, 4100)});
+    cases.emplace_back(example_text("07"), std::vector{uniform({40, 70}, 5)});
+    cases.emplace_back(example_text("15"), std::vector{uniform({3000}, 6)});
+    cases.emplace_back(example_text("09"), std::vector{uniform({40, 70}, 7), uniform({70, 50}, 8)});
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        bool is_right = true;
+        for (const cpu_test::Case& c : cases) {
+            for (const auto points :
+                 {PointsAre::Chosen, PointsAre::InvocationsOf32, PointsAre::Groups}) {
+                const auto got = c.on_vulkan(vulkan.device, Numerics::Reproducible, points);
+                is_right &= got && cpu_test::same_numbers(*got, *c.interpreted());
+            }
+        }
+        std::printf("vulkan:%d: %s\n", vulkan.is_swiftshader, is_right ? "right" : "wrong");
+    }
+    std::printf("cpu: right\n");
+}
+
+/// Arrays of a point that are more than a binding holds.
+TEST(FailingCallsProbe, DISABLED_RunsArrays) {
+    const Kernel kernel(
+        "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[8192]: float32\n"
+        "  for i in 0..8: t[i * 1000] = x[b, i]\n  barrier()\n"
+        "  for i in 0..8: out[b, i] = t[7000 - i * 1000]\n}");
+    try {
+        kernel.on(Device("vulkan:0"))(uniform({3, 8}, 1));
+    } catch (const DeviceError& error) {
+        std::printf("DeviceError %s\n", error.what());
+    }
+    std::printf("cpu: right\n");
+}
+
+/// Numbers of 64 bits, on each device.
+TEST(FailingCallsProbe, DISABLED_RunsFloat64) {
+    using vulkan::PointsAre;
+    const auto numbers = [](std::uint64_t seed) {
+        return uniform({5, 40}, seed, -4, 4, DType::Float64);
+    };
+    const std::vector<cpu_test::Case> cases = {
+        {example_text("07"), {numbers(1)}},
+        {example_text("01"), {numbers(2)}},
+        {"compute(x, y) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n"
+         "  out[i, j] = f64(f16(x[i, j])) / y[i, j] + sqrt(abs(x[i, j])) - floor(y[i, j])\n}",
+         {numbers(3), numbers(4)}}};
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        bool is_right = true;
+        for (const cpu_test::Case& c : cases) {
+            for (const auto points : {PointsAre::Invocations, PointsAre::Groups}) {
+                const auto got = c.on_vulkan(vulkan.device, Numerics::Reproducible, points);
+                is_right &= got && cpu_test::same_numbers(*got, *c.interpreted());
+            }
+        }
+        frontend::VulkanKernels kernels;
+        const auto code = kernels.find(vulkan.device, cases[0].kernel(), cases[0].facts(),
+                                       Numerics::Reproducible, {});
+        std::printf("%s: %s, %s\n", vulkan.device.id().c_str(), is_right ? "right" : "wrong",
+                    to_string(code->groups[0]).c_str());
+    }
+    std::printf("cpu: right\n");
+}
+
+}  // namespace
+}  // namespace quern
+#endif
