@@ -481,20 +481,55 @@ TEST_F(FailingCalls, OfWhatBindsBuffersAreErrorsAndTheDeviceIsUsedAgain) {
     }
 }
 
+/// Memory that the host does not see, and a queue that only copies to and from it.
+const char* const kStaged = "memory of its own; transfer queue; ";
+
+TEST_F(FailingCalls, OfWhatMakesStagingAndTransfersAreErrorsAndTheDeviceIsUsedAgain) {
+    for (const char* function :
+         {"vkCreateDevice", "vkCreateCommandPool", "vkAllocateCommandBuffers", "vkCreateSemaphore",
+          "vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory"}) {
+        for (const Probed& probed : each_call(function, "-2", kStaged)) {
+            EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
+        }
+    }
+}
+
+/// `beside`: other orders.
+void expect_lost(const std::string& function, const std::string& beside = {}) {
+    int errors = 0;
+    for (const Probed& probed : each_call(function, "-4", beside)) {
+        // The last wait is at the end of the process, which nobody sees.
+        if (probed.says("vulkan:0: right\nvulkan:0: right\n")) continue;
+        ++errors;
+        EXPECT_TRUE(probed.says("DeviceLost [vulkan:0] " + function + ": the device is lost"))
+            << probed.said;
+    }
+    EXPECT_GT(errors, 0) << function;
+}
+
 TEST_F(FailingCalls, OfTheQueueAreErrorsFromThenOn) {
     for (const char* function :
          {"vkResetCommandPool", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit",
           "vkWaitSemaphores", "vkGetSemaphoreCounterValue"}) {
-        int errors = 0;
-        for (const Probed& probed : each_call(function, "-4")) {
-            // The last wait is at the end of the process, which nobody sees.
-            if (probed.says("vulkan:0: right\nvulkan:0: right\n")) continue;
-            ++errors;
-            EXPECT_TRUE(probed.says(std::string("DeviceLost [vulkan:0] ") + function +
-                                    ": the device is lost"))
-                << probed.said;
+        expect_lost(function);
+    }
+}
+
+TEST_F(FailingCalls, OfTransfersAreErrorsFromThenOn) {
+    for (const char* function : {"vkBeginCommandBuffer", "vkQueueSubmit", "vkWaitSemaphores"}) {
+        expect_lost(function, kStaged);
+    }
+}
+
+TEST_F(FailingCalls, AQueueThatIsFullTakesMoreWhenItHasDoneItsWork) {
+    for (const std::string beside : {"", kStaged}) {
+        for (const Probed& probed : each_call("vkQueueSubmit", "-2", beside)) {
+            EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
         }
-        EXPECT_GT(errors, 0) << function;
+        const Probed full = probe(beside + "vkQueueSubmit 0 -2");
+        EXPECT_TRUE(full.is_as_promised()) << full.said;
+        EXPECT_TRUE(full.says("[vulkan:0] vkQueueSubmit: the device is out of memory"))
+            << full.said;
     }
 }
 

@@ -202,7 +202,13 @@ void Queue::submit() {
                               .pCommandBuffers = &batch.commands,
                               .signalSemaphoreCount = 1,
                               .pSignalSemaphores = &ended_};
-    check(vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit");
+    VkResult result = vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
+    // What it lacks may be what earlier work has. It has done nothing.
+    if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY) {
+        if (submitted_ > 0) wait(submitted_);
+        result = vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
+    }
+    check(result, "vkQueueSubmit");
     ++submitted_;
     held_ = 0;
     work_ = 0;

@@ -137,6 +137,9 @@ std::optional<VkResult> failure(const char* name, int& calls) {
                                     list(vkQueueSubmit) list(vkWaitSemaphores)                     \
                                         list(vkGetSemaphoreCounterValue)
 
+/// What stands for a function by another order, or null.
+PFN_vkVoidFunction of_order(const char* name);
+
 /// The function, but for the call that fails.
 template <class Function>
 struct Wrapped;
@@ -152,7 +155,10 @@ struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
             std::fputs("mock: module\n", stderr);
         }
         if (const auto failed = failure(kName, calls)) return *failed;
-        const VkResult result = real<VkResult(VKAPI_PTR*)(Arguments...)>(kName)(arguments...);
+        using Function = VkResult(VKAPI_PTR*)(Arguments...);
+        const PFN_vkVoidFunction other = of_order(kName);
+        const auto next = other ? reinterpret_cast<Function>(other) : real<Function>(kName);
+        const VkResult result = next(arguments...);
         if (std::strcmp(kName, "vkCreateInstance") == 0) note(result, arguments...);
         return result;
     }
@@ -687,7 +693,7 @@ VKAPI_ATTR VkResult VKAPI_CALL cache_data(VkDevice device, VkPipelineCache cache
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const char* name);
 
-PFN_vkVoidFunction ours(const char* name) {
+PFN_vkVoidFunction of_order(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
@@ -733,6 +739,11 @@ PFN_vkVoidFunction ours(const char* name) {
             return PFN_vkVoidFunction(&memory_properties);
         }
     }
+    return nullptr;
+}
+
+PFN_vkVoidFunction ours(const char* name) {
+    const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
 #define OURS(function)                                                    \
     if (is_name(#function)) {                                             \
         return reinterpret_cast<PFN_vkVoidFunction>(                      \
@@ -740,6 +751,7 @@ PFN_vkVoidFunction ours(const char* name) {
     }
     FAILING(OURS)
 #undef OURS
+    if (const auto other = of_order(name)) return other;
     if (is("old loader") && is_name("vkEnumerateInstanceVersion")) {
         return PFN_vkVoidFunction(&old_loader);
     }
