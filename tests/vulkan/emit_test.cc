@@ -10,6 +10,7 @@
 
 #include "quern/backend/vulkan/emit.h"
 #include "quern/backend/vulkan/targets.h"
+#include "quern/backend/vulkan/validate.h"
 #include "quern/lir/lanes.h"
 #include "quern/schedule/plan.h"
 #include "tests/conformance/operands.h"
@@ -250,6 +251,30 @@ TEST(Spirv, BeginsAsAModuleAndEveryInstructionEndsWhereTheNextBegins) {
         }
         EXPECT_EQ(at, module.size());
     }
+}
+
+TEST(Spirv, AModuleThatIsBrokenIsFoundBeforeADriverSeesIt) {
+    if (!validates()) GTEST_SKIP() << "SPIRV-Tools were not here";
+    constexpr std::uint32_t kHeader = 5, kCapability = 17, kFloatAdd = 129, kIntegerAdd = 128;
+    const auto module =
+        modules(Case("compute(x) {\n@kernel custom\n"
+                     "for i in 0..n: out[i] = x[i] + 0.5\n}",
+                     {uniform({100}, 1)}))[0];
+    EXPECT_EQ(invalid(module, false), "");
+    const auto broken = [&](std::uint32_t op, std::uint32_t becomes) {
+        std::vector<std::uint32_t> other = module;
+        for (std::size_t at = kHeader; at < other.size(); at += other[at] >> 16) {
+            if ((other[at] & 0xffff) != op) continue;
+            other[at] = (other[at] & 0xffff0000u) | becomes;
+            return invalid(other, false);
+        }
+        return std::string("no such instruction");
+    };
+    EXPECT_EQ(broken(kFloatAdd, kIntegerAdd).find("spirv-val: "), 0u) << "floats as integers";
+    constexpr std::uint32_t kNothing = 0;
+    EXPECT_EQ(broken(kCapability, kNothing).find("spirv-val: "), 0u) << "a capability less";
+    std::vector<std::uint32_t> shorter(module.begin(), module.end() - 1);
+    EXPECT_EQ(invalid(shorter, false).find("spirv-val: "), 0u);
 }
 
 TEST(Spirv, LanesMeetWhereOneReadsWhatAnotherHas) {

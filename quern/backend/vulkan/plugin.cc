@@ -1,10 +1,6 @@
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
 
-#ifdef QUERN_VALIDATE_SPIRV
-#include <spirv-tools/libspirv.hpp>
-#endif
-
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +15,7 @@
 #include "quern/backend/vulkan/device.h"
 #include "quern/backend/vulkan/limits.h"
 #include "quern/backend/vulkan/targets.h"
+#include "quern/backend/vulkan/validate.h"
 #include "quern/lir/iterations.h"
 #include "quern/lir/lanes.h"
 #include "quern/runtime/compiled.h"
@@ -27,33 +24,6 @@
 
 namespace quern::vulkan {
 namespace {
-
-#ifdef QUERN_VALIDATE_SPIRV
-/// Whether the library knows matrices of subgroups: Debian 12's does not.
-bool knows_matrices(const spvtools::SpirvTools& tools) {
-    std::vector<std::uint32_t> module;
-    return tools.Assemble("OpCapability CooperativeMatrixKHR", &module);
-}
-#endif
-
-/// What spirv-val says against a module, or empty.
-std::string invalid(const std::vector<std::uint32_t>& module, bool has_matrices) {
-#ifdef QUERN_VALIDATE_SPIRV
-    std::string message;
-    spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
-    tools.SetMessageConsumer(
-        [&](spv_message_level_t, const char*, const spv_position_t& where, const char* text) {
-            message += "word " + std::to_string(where.index) + ": " + text;
-        });
-    static const bool knows_all = knows_matrices(spvtools::SpirvTools(SPV_ENV_VULKAN_1_2));
-    if (has_matrices && !knows_all) return {};
-    if (!tools.Validate(module)) return "spirv-val: " + message + "; please report";
-#else
-    static_cast<void>(module);
-    static_cast<void>(has_matrices);
-#endif
-    return {};
-}
 
 class LoadedPipelines : public Pipelines {
 public:
