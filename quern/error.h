@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,9 +92,24 @@ class DeviceLost : public DeviceError {
     using DeviceError::DeviceError;
 };
 
-/// No room. The message says how much was asked for.
+/// No room. The message says what the members do: how much was asked for, what was free, and the
+/// most that was free in one block; in bytes, each where it is known.
 class OutOfMemory : public Error {
-    using Error::Error;
+public:
+    using Bytes = std::optional<std::uint64_t>;
+    explicit OutOfMemory(std::string message, Bytes requested = std::nullopt,
+                         Bytes free = std::nullopt, Bytes largest_block = std::nullopt)
+        : Error(std::move(message)),
+          requested_(requested),
+          free_(free),
+          largest_block_(largest_block) {}
+
+    Bytes requested() const noexcept { return requested_; }
+    Bytes free() const noexcept { return free_; }
+    Bytes largest_block() const noexcept { return largest_block_; }
+
+private:
+    Bytes requested_, free_, largest_block_;
 };
 
 /// A broken invariant of the library itself: a bug to report.

@@ -214,7 +214,8 @@ std::shared_ptr<const MachineCode> MachineCode::load(std::span<const std::byte> 
         ::mmap(nullptr, code->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         raise(OutOfMemory("[machine_code] expected room for " + std::to_string(code->size_) +
-                          " bytes of code, got none from the system"));
+                              " bytes of code, got none from the system",
+                          code->size_));
     }
     code->memory_ = static_cast<std::byte*>(memory);
     for (std::size_t i = 0; i < object.sections().size(); ++i) {

@@ -81,8 +81,9 @@ Tensor MemoryPool::allocate(Shape shape, DType dtype) {
         if (!block) {
             const Counters now = counters();
             raise(OutOfMemory("[memory_pool] E0613: expected room for " + std::to_string(bytes) +
-                              " bytes, got " + std::to_string(now.free) +
-                              " free, the largest block " + std::to_string(now.largest)));
+                                  " bytes, got " + std::to_string(now.free) +
+                                  " free, the largest block " + std::to_string(now.largest),
+                              bytes, now.free, now.largest));
         }
         auto storage = state_->storage(*block, bytes);
         storage->mark_unset(bytes);

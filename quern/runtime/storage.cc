@@ -59,12 +59,13 @@ bool fills_with_nan() {
     // It is not the limit that refused.
     if (bytes <= allowed) raise_out_of_memory("pinned", bytes, host_room());
     const std::string free = std::to_string(allowed);
-    raise(OutOfMemory("[pinned] expected room for " + std::to_string(bytes) +
-                      " bytes that stay where they are, got none from the system; the process may "
-                      "hold " +
-                      std::to_string(*limit) + " (RLIMIT_MEMLOCK) and holds " +
-                      std::to_string(held) + "; " + free + " bytes are free, " + free +
-                      " in one block"));
+    raise(OutOfMemory(
+        "[pinned] expected room for " + std::to_string(bytes) +
+            " bytes that stay where they are, got none from the system; the process may "
+            "hold " +
+            std::to_string(*limit) + " (RLIMIT_MEMLOCK) and holds " + std::to_string(held) + "; " +
+            free + " bytes are free, " + free + " in one block",
+        bytes, allowed, allowed));
 }
 
 }  // namespace

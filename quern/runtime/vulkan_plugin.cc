@@ -67,15 +67,18 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
         raise(OutOfMemory(
             fmt::format("[{}] expected at most {} bytes in one piece (maxMemoryAllocationSize), "
                         "got {}",
-                        id, about.largest_allocation, bytes)));
+                        id, about.largest_allocation, bytes),
+            bytes));
     }
     const Pool* const pool = driver(why)->pool(device, why);
-    const std::size_t limit = pool ? pool->counters().cap : about.memory;
-    const std::string within = limit < std::size_t(about.memory)
-                                   ? fmt::format("; the limit is {} (set_memory_limit)", limit)
+    const Room room = pool ? pool->room() : Room{};
+    const std::string within = room.limit < std::uint64_t(about.memory)
+                                   ? fmt::format("; the limit is {} (set_memory_limit)", room.limit)
                                    : std::string();
-    raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes, got none of the device's {}{}",
-                                  id, bytes, about.memory, within)));
+    raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes, got none of the device's {}; "
+                                  "{} bytes are free, {} in one block{}",
+                                  id, bytes, about.memory, room.free, room.largest, within),
+                      bytes, room.free, room.largest));
 }
 
 void raise_none(std::size_t device, std::size_t bytes, const std::string& lost) {

@@ -42,7 +42,8 @@ void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes
     } catch (const std::bad_alloc&) {
     }
 #endif
-    raise(OutOfMemory(std::move(message)));
+    if (!room) raise(OutOfMemory(std::move(message), bytes));
+    raise(OutOfMemory(std::move(message), bytes, room->free, room->largest));
 }
 
 void set_fatal_handler(void (*handler)(const Error&)) { fatal_handler.store(handler); }

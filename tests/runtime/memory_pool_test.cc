@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <thread>
@@ -49,11 +51,50 @@ TEST(MemoryPools, GiveNoMoreThanTheirSize) {
                          pool.allocate({1024, 512});
                      }),
                      "room for 2097152 bytes, got 1048576 free, the largest block 1048576"));
+    try {
+        pool.allocate({1024, 512});
+        ADD_FAILURE() << "2 MiB of 1";
+    } catch (const OutOfMemory& error) {
+        EXPECT_EQ(error.requested(), 2 * kMiB);
+        EXPECT_EQ(error.free(), kMiB);
+        EXPECT_EQ(error.largest_block(), kMiB);
+    }
     EXPECT_EQ(pool.allocate({512, 512}).bytes(), kMiB);
     EXPECT_THROW(pool.allocate({-1}), ShapeError);
     EXPECT_THROW(pool.allocate({std::int64_t(1) << 61, 8}), ShapeError);
     EXPECT_THROW(MemoryPool(Device("interpreter"), 0), ValueError);
     EXPECT_THROW(MemoryPool(Device("interpreter"), SIZE_MAX / 2), OutOfMemory);
+}
+
+/// Whether every bit is 1.
+bool is_unset(const Tensor& tensor) {
+    const auto* const bytes = static_cast<const unsigned char*>(tensor.data());
+    return std::all_of(bytes, bytes + tensor.bytes(), [](unsigned char b) { return b == 0xFF; });
+}
+
+TEST(UnsetMemory, HasEveryBitWhereTheEnvironmentAsksForItWhoeverHadItBefore) {
+    const char* fill = std::getenv("QUERN_FILL");
+    if (!fill || std::string(fill) != "nan") GTEST_SKIP() << "QUERN_FILL is not nan";
+    const Device device("interpreter");
+    for (const DType dtype : {DType::Float32, DType::Float16, DType::Int64, DType::Bool}) {
+        SCOPED_TRACE(to_string(dtype));
+        for (const std::int64_t count : {1, 1000, 300000}) {
+            EXPECT_TRUE(is_unset(Tensor::empty({count}, dtype, device)));
+            EXPECT_TRUE(is_unset(Tensor::pinned({count % 3000}, dtype, device)));
+            EXPECT_FALSE(is_unset(Tensor({count}, dtype, device))) << "what is zero stays so";
+        }
+        MemoryPool pool(device, kMiB);
+        for (int round = 0; round < 2; ++round) {
+            Tensor tensor = pool.allocate({1000}, dtype);
+            EXPECT_TRUE(is_unset(tensor));
+            std::memset(tensor.data(), round, tensor.bytes());
+            pool.free(tensor);
+        }
+        Tensor kept = pool.allocate({1000}, dtype);
+        std::memset(kept.data(), 0, kept.bytes());
+        pool.reset();
+        EXPECT_TRUE(is_unset(pool.allocate({1000}, dtype)));
+    }
 }
 
 TEST(MemoryPools, GiveAlignedTensorsOfEveryDtypeThatMayBeEmpty) {

@@ -65,6 +65,14 @@ TEST(MemoryLimit, IsNamedByWhatItRefuses) {
         const std::string what = error.what();
         EXPECT_NE(what.find("expected room for 67108864 bytes"), std::string::npos) << what;
         EXPECT_NE(what.find("the limit is " + std::to_string(limit)), std::string::npos) << what;
+        EXPECT_EQ(error.requested(), 67108864u);
+        const auto counters = memory_counters(device);
+        EXPECT_EQ(error.free(), counters.held - counters.live);
+        EXPECT_LE(error.largest_block().value(), error.free().value());
+        EXPECT_NE(what.find("; " + std::to_string(*error.free()) + " bytes are free, " +
+                            std::to_string(*error.largest_block()) + " in one block"),
+                  std::string::npos)
+            << what;
     }
     EXPECT_EQ(MemoryPool(device, 64 * kMiB).counters().size, 64 * kMiB) << "has its own limit";
     const Kernel outer(
@@ -168,7 +176,9 @@ int ask_for_too_much() {
             "[pinned] expected room for 4194304 bytes that stay where they are, got none from the "
             "system; the process may hold 1048576 (RLIMIT_MEMLOCK) and holds 262144; 786432 bytes "
             "are free, 786432 in one block";
-        return error.what() == expected ? 0 : 1;
+        const bool has_numbers = error.requested() == 4194304u && error.free() == 786432u &&
+                                 error.largest_block() == 786432u;
+        return error.what() == expected && has_numbers ? 0 : 1;
     }
     return 3;
 }

@@ -28,6 +28,19 @@ TEST(ScriptMemory, Check101_Allocate) {
     EXPECT_EQ(error_of("let a = allocate(extents=[2])"), "E0408 at 1:18");
 }
 
+TEST(ScriptMemory, OfAllocateIsNanWhereTheEnvironmentAsksForIt) {
+    const char* fill = std::getenv("QUERN_FILL");
+    if (!fill || std::string(fill) != "nan") GTEST_SKIP() << "QUERN_FILL is not nan";
+    const Results results = run_text(kPool +
+                                     "let a = allocate(shape=[3])\n"
+                                     "let b = allocate(shape=[3], device=\"cpu\", pinned=true)\n"
+                                     "let c = pool.allocate(shape=[3])\n");
+    for (const char* name : {"a", "b", "c"}) {
+        SCOPED_TRACE(name);
+        for (const double x : tensor_in(results, name).values()) EXPECT_TRUE(std::isnan(x));
+    }
+}
+
 TEST(ScriptMemory, Check102_ToDeviceKeepsEveryBitAndSharesStorageWhereItCan) {
     const Tensor x = kX.at("x").as<Tensor>()->to(Device("interpreter"));
     for (const DeviceInfo& info : devices()) {

@@ -541,6 +541,11 @@ TEST_P(VulkanMemory, IsCountedAndLimited) {
         const std::string what = error.what();
         EXPECT_NE(what.find("expected room for 67108864 bytes"), std::string::npos) << what;
         EXPECT_NE(what.find("the limit is " + std::to_string(limit)), std::string::npos) << what;
+        EXPECT_EQ(error.requested(), 67108864u);
+        EXPECT_NE(what.find("; " + std::to_string(error.free().value()) + " bytes are free, " +
+                            std::to_string(error.largest_block().value()) + " in one block"),
+                  std::string::npos)
+            << what;
     }
     const Kernel outer(
         "compute(x) {\n@kernel custom\nfor i in 0..n, j in 0..n: out[i, j] = x[i] + x[j]\n}");
