@@ -87,7 +87,8 @@ struct Groups {
     bool are_lanes = false;
     std::uint32_t points = 1;
 
-    /// How many of them tell each other values without memory; 1: the code has no such place.
+    /// How many of them the code takes to run together: they tell each other values without
+    /// memory, or meet as all of the group; 1: it has no such place.
     std::uint32_t subgroup = 1;
 
     /// Bytes of memory that they share, and how often the code makes them meet.

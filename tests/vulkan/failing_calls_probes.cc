@@ -65,6 +65,32 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
     say_groups(c, vulkan::PointsAre::Groups);
 }
 
+/// Lanes that read what others wrote, in the group's memory and in the device's, on each device.
+TEST(FailingCallsProbe, DISABLED_RunsShared) {
+    const auto reversed = [](int size) {
+        const std::string n = std::to_string(size), last = std::to_string(size - 1);
+        return cpu_test::Case("compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[" +
+                                  n + "]: float32\n  for i in 0.." + n +
+                                  ": t[i] = exp(x[b, i])\n  barrier()\n  for i in 0.." + n +
+                                  ": out[b, i] = t[" + last + " - i]\n}",
+                              {uniform({3, size}, 1)});
+    };
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        for (const int size : {40, 20000}) {
+            const cpu_test::Case c = reversed(size);
+            const auto points = vulkan::PointsAre::Groups;
+            const auto got = c.on_vulkan(vulkan.device, Numerics::Reproducible, points);
+            const bool is_right = got && vulkan.gives(*got, *c.interpreted());
+            frontend::VulkanKernels kernels;
+            const auto code = kernels.find(vulkan.device, c.kernel(), c.facts(),
+                                           Numerics::Reproducible, {points});
+            std::printf("%s: %s, %s\n", vulkan.is_swiftshader ? "SwiftShader" : "other",
+                        is_right ? "right" : "wrong", to_string(code->groups[0]).c_str());
+        }
+    }
+    std::printf("cpu: right\n");
+}
+
 /// Products that subgroups may multiply as matrices.
 TEST(FailingCallsProbe, DISABLED_RunsMatrices) {
     using vulkan::PointsAre;

@@ -228,6 +228,19 @@ TEST_F(FailingCalls, NoneAndSubgroupsAreNotUsedWhereAGroupHasTooFewOfThem) {
     EXPECT_TRUE(few.says("16 lanes, one point; 128 bytes shared, 2 barriers")) << few.said;
 }
 
+/// llvmpipe's subgroups are as wide as its vectors, and those as wide as it is told.
+TEST_F(FailingCalls, NoneAndAGroupThatIsOneSubgroupMeetsAsOne) {
+    ::setenv("LP_NATIVE_VECTOR_WIDTH", "512", 1);
+    const Probed probed = probe("", QUERN_MOCK_LOADER, "RunsShared", "off", Drivers::All);
+    ::unsetenv("LP_NATIVE_VECTOR_WIDTH");
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_FALSE(probed.says("fails the test")) << probed.said;
+    if (!probed.says("other: ")) GTEST_SKIP() << "no llvmpipe";
+    const std::string lanes = "other: right, 16 lanes in subgroups of 16, one point; ";
+    EXPECT_TRUE(probed.says(lanes + "160 bytes shared, 2 barriers\n")) << probed.said;
+    EXPECT_TRUE(probed.says(lanes + "0 bytes shared, 2 barriers\n")) << probed.said;
+}
+
 TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {
     const Probed probed = probe("memory of its own");
     EXPECT_TRUE(probed.has_happened);

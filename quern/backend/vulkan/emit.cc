@@ -687,11 +687,13 @@ Groups groups_of(const lir::Function& function, std::uint32_t group) {
     const std::uint32_t points = points_of_group(function, group);
     Groups groups{
         .invocations = points * function.lanes, .are_lanes = function.lanes > 1, .points = points};
-    const bool exchanges = std::ranges::any_of(
-        function.insts, [](const Inst& i) { return i.op == lir::Op::FromLane; });
+    const bool relies = std::ranges::any_of(function.insts, [](const Inst& i) {
+        return i.op == lir::Op::FromLane ||
+               (i.op == lir::Op::Barrier && i.scope == lir::Scope::Subgroup);
+    });
     const bool multiplies = std::ranges::any_of(
         function.insts, [](const Inst& i) { return i.op == lir::Op::MatrixMultiply; });
-    if (exchanges || multiplies) groups.subgroup = function.subgroup;
+    if (relies || multiplies) groups.subgroup = function.subgroup;
     if (multiplies) groups.atom = function.atom;
     for (const lir::Buffer& b : function.buffers) {
         groups.shared_bytes += b.elements * std::uint32_t(size_of(b.dtype));
