@@ -58,6 +58,23 @@ void say_groups(const cpu_test::Case& c, vulkan::PointsAre points) {
     std::printf("%s\n", to_string(code->groups[0]).c_str());
 }
 
+/// A kernel that is forgotten when it has run, with an error or without: others come, of which as
+/// many are kept as there is room for.
+TEST(FailingCallsProbe, DISABLED_RunsAndForgets) {
+    const auto scaled = [](int factor) {
+        return cpu_test::Case("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * " +
+                                  std::to_string(factor) + ".0\n}",
+                              {uniform({100}, 1)});
+    };
+    try {
+        run_as(scaled(2), vulkan::PointsAre::Chosen);
+    } catch (const DeviceError& error) {
+        std::printf("DeviceError %s\n", error.what());
+    }
+    for (int other = 3; other < 600; ++other) scaled(other);
+    std::printf("cpu: right\n");
+}
+
 /// Sums of rows by the lanes of work-groups.
 TEST(FailingCallsProbe, DISABLED_RunsGroups) {
     const cpu_test::Case c(example_text("07"), {uniform({3, 40}, 1)});

@@ -456,11 +456,11 @@ TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {
 
 /// Lets each call of a function fail in turn, and gives what was said. `beside`: other orders.
 std::vector<Probed> each_call(const std::string& function, const std::string& result,
-                              const std::string& beside = {}) {
+                              const std::string& beside = {}, const std::string& test = "Runs") {
     std::vector<Probed> all;
     for (int call = 1; call < 100; ++call) {
         const std::string order = beside + function + " " + std::to_string(call) + " " + result;
-        Probed probed = probe(order);
+        Probed probed = probe(order, QUERN_MOCK_LOADER, test);
         EXPECT_TRUE(probed.is_as_promised()) << order << "\n" << probed.said;
         if (!probed.has_failed) break;
         all.push_back(std::move(probed));
@@ -525,6 +525,18 @@ TEST_F(FailingCalls, OfTheQueueAreErrorsFromThenOn) {
          {"vkResetCommandPool", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit",
           "vkWaitSemaphores", "vkGetSemaphoreCounterValue"}) {
         expect_lost(function);
+    }
+}
+
+/// The device may run on what nobody could wait for.
+TEST_F(FailingCalls, OfWaitsLeaveThePipelinesOfWhatWasNotSeenToEnd) {
+    for (const char* result : {"-4", "-1"}) {
+        const auto all =
+            each_call("vkWaitSemaphores", result, "watch pipelines; ", "RunsAndForgets");
+        EXPECT_GT(all.size(), 1u);
+        for (const Probed& probed : all) {
+            EXPECT_FALSE(probed.says("a pipeline in use goes")) << probed.said;
+        }
     }
 }
 

@@ -388,7 +388,11 @@ std::string GpuDevice::wait(std::uint64_t ticket) {
 
 void GpuDevice::wait_for_all() noexcept {
     const std::lock_guard lock(mutex_);
-    if (!lost_.empty()) return;
+    if (!lost_.empty()) {
+        // What it was not seen to end may run on.
+        static_cast<void>(vk_.vkDeviceWaitIdle(device_));
+        return;
+    }
     try {
         wait_for_submitted();
     } catch (const VulkanError&) {
@@ -654,6 +658,8 @@ Outcome GpuDevice::run(const Work& work) {
             queue_->submit_if_due();
             return;
         }
+        // The wait may fail while the device goes on.
+        queue_->keep({}, recipe.used);
         submit_and_wait(*queue_, lock);
         const auto says = [&](std::size_t why) {
             std::uint32_t word = 0;

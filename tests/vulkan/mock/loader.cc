@@ -5,6 +5,9 @@
 //                         device is lost, so do all calls behind it
 //   "other quotients"     code that divides multiplies
 //   "say submissions"     each submission is said, as "mock: submission"
+//   "watch pipelines"     one that is destroyed before a wait for what uses it has ended is said,
+//   as
+//                         "mock: a pipeline in use goes"
 //   "say modules"         each module that is made is said, as "mock: module"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
@@ -137,6 +140,43 @@ std::optional<VkResult> failure(const char* name, int& calls) {
                                     list(vkQueueSubmit) list(vkWaitSemaphores)                     \
                                         list(vkGetSemaphoreCounterValue)
 
+/// Pipelines that commands have been recorded with since the host last saw work end.
+struct InUse {
+    std::mutex mutex;
+    std::set<VkPipeline> pipelines;
+};
+
+InUse& in_use() {
+    static InUse all;
+    return all;
+}
+
+VKAPI_ATTR void VKAPI_CALL bind_watched(VkCommandBuffer to, VkPipelineBindPoint point,
+                                        VkPipeline pipeline) {
+    {
+        const std::lock_guard lock(in_use().mutex);
+        in_use().pipelines.insert(pipeline);
+    }
+    real<PFN_vkCmdBindPipeline>("vkCmdBindPipeline")(to, point, pipeline);
+}
+
+VKAPI_ATTR void VKAPI_CALL destroy_watched(VkDevice device, VkPipeline pipeline,
+                                           const VkAllocationCallbacks* from) {
+    {
+        const std::lock_guard lock(in_use().mutex);
+        if (in_use().pipelines.erase(pipeline) > 0) {
+            std::fputs("mock: a pipeline in use goes\n", stderr);
+        }
+    }
+    real<PFN_vkDestroyPipeline>("vkDestroyPipeline")(device, pipeline, from);
+}
+
+void note_end(const char* function, VkResult result) {
+    if (result != VK_SUCCESS || std::strcmp(function, "vkWaitSemaphores") != 0) return;
+    const std::lock_guard lock(in_use().mutex);
+    in_use().pipelines.clear();
+}
+
 /// What stands for a function by another order, or null.
 PFN_vkVoidFunction of_order(const char* name);
 
@@ -159,6 +199,7 @@ struct Wrapped<VkResult(VKAPI_PTR*)(Arguments...)> {
         const PFN_vkVoidFunction other = of_order(kName);
         const auto next = other ? reinterpret_cast<Function>(other) : real<Function>(kName);
         const VkResult result = next(arguments...);
+        note_end(kName, result);
         if (std::strcmp(kName, "vkCreateInstance") == 0) note(result, arguments...);
         return result;
     }
@@ -695,6 +736,10 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
 
 PFN_vkVoidFunction of_order(const char* name) {
     const auto is_name = [&](const char* other) { return std::strcmp(name, other) == 0; };
+    if (is("watch pipelines")) {
+        if (is_name("vkCmdBindPipeline")) return PFN_vkVoidFunction(&bind_watched);
+        if (is_name("vkDestroyPipeline")) return PFN_vkVoidFunction(&destroy_watched);
+    }
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
     }
