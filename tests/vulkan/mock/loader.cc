@@ -37,83 +37,19 @@
 //                         what devices there are, and what they have
 // It writes "mock: here" to standard error when something of that has happened.
 
-#include <dlfcn.h>
 #include <vulkan/vulkan.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
+#include "tests/vulkan/mock/orders.h"
+
+namespace quern::mock {
 namespace {
-
-struct Order {
-    std::string function;
-    int call = 0;
-    int result = 0;
-};
-
-Order parse(const std::string& text) {
-    Order o;
-    char name[64] = {};
-    const bool fails = std::sscanf(text.c_str(), "vk%60s %d %d", name, &o.call, &o.result) == 3;
-    o.function = fails ? std::string("vk") + name : text;
-    return o;
-}
-
-const std::vector<Order>& orders() {
-    static const std::vector<Order> given = [] {
-        std::vector<Order> all;
-        const char* const said = std::getenv("QUERN_MOCK_VULKAN");
-        std::string text = said ? said : "";
-        while (!text.empty()) {
-            const std::size_t end = text.find("; ");
-            all.push_back(parse(text.substr(0, end)));
-            text.erase(0, end == std::string::npos ? end : end + 2);
-        }
-        return all;
-    }();
-    return given;
-}
-
-bool say_here() {
-    std::fputs("mock: here\n", stderr);
-    return true;
-}
-
-const Order* order(const char* what) {
-    for (const Order& o : orders()) {
-        if (o.function == what) return &o;
-    }
-    return nullptr;
-}
-
-bool is(const char* what) { return order(what) != nullptr; }
-
-PFN_vkGetInstanceProcAddr real_instance_function() {
-    static const auto function = [] {
-        void* const library = dlopen(QUERN_VULKAN_LOADER, RTLD_NOW | RTLD_LOCAL);
-        return library ? reinterpret_cast<PFN_vkGetInstanceProcAddr>(
-                             dlsym(library, "vkGetInstanceProcAddr"))
-                       : nullptr;
-    }();
-    return function;
-}
-
-VkInstance the_instance = VK_NULL_HANDLE;
-PFN_vkGetDeviceProcAddr real_device_function = nullptr;
-
-/// For any device: the loader's own finds which by its handle.
-template <class Function>
-Function real(const char* name) {
-    return reinterpret_cast<Function>(real_instance_function()(the_instance, name));
-}
 
 bool is_lost = false;
 
@@ -415,256 +351,6 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
     }
 }
 
-/// The first type of memory that the host sees, as two: the device's own, unseen, and the host's.
-struct TwoMemories {
-    std::uint32_t real = 0;
-    std::mutex mutex;
-    std::set<VkDeviceMemory> unseen;
-    std::set<VkBuffer> own_buffers;
-
-    static constexpr std::uint32_t kOwn = 0, kHost = 1;
-};
-
-TwoMemories& two_memories() {
-    static TwoMemories memories;
-    return memories;
-}
-
-VKAPI_ATTR void VKAPI_CALL memory_properties(VkPhysicalDevice device,
-                                             VkPhysicalDeviceMemoryProperties* got) {
-    real<PFN_vkGetPhysicalDeviceMemoryProperties>("vkGetPhysicalDeviceMemoryProperties")(device,
-                                                                                         got);
-    if (!is("memory of its own")) return;
-    say_here();
-    constexpr VkMemoryPropertyFlags seen =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    std::uint32_t& real = two_memories().real;
-    for (real = 0; (got->memoryTypes[real].propertyFlags & seen) != seen;) ++real;
-    const VkMemoryHeap heap = got->memoryHeaps[got->memoryTypes[real].heapIndex];
-    got->memoryTypeCount = got->memoryHeapCount = 2;
-    got->memoryTypes[TwoMemories::kOwn] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
-    got->memoryTypes[TwoMemories::kHost] = {seen | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
-    got->memoryHeaps[0] = {heap.size, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
-    got->memoryHeaps[1] = {heap.size, 0};
-}
-
-VKAPI_ATTR void VKAPI_CALL requirements_of_two(VkDevice device, VkBuffer buffer,
-                                               VkMemoryRequirements* got) {
-    real<PFN_vkGetBufferMemoryRequirements>("vkGetBufferMemoryRequirements")(device, buffer, got);
-    got->memoryTypeBits = 3;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL allocate_of_two(VkDevice device, const VkMemoryAllocateInfo* about,
-                                               const VkAllocationCallbacks* from,
-                                               VkDeviceMemory* made) {
-    VkMemoryAllocateInfo other = *about;
-    other.memoryTypeIndex = two_memories().real;
-    const VkResult result =
-        real<PFN_vkAllocateMemory>("vkAllocateMemory")(device, &other, from, made);
-    const std::lock_guard lock(two_memories().mutex);
-    two_memories().unseen.erase(*made);
-    if (about->memoryTypeIndex == TwoMemories::kOwn) two_memories().unseen.insert(*made);
-    return result;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL bind_of_two(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,
-                                           VkDeviceSize offset) {
-    {
-        const std::lock_guard lock(two_memories().mutex);
-        two_memories().own_buffers.erase(buffer);
-        if (two_memories().unseen.contains(memory)) two_memories().own_buffers.insert(buffer);
-    }
-    return real<PFN_vkBindBufferMemory>("vkBindBufferMemory")(device, buffer, memory, offset);
-}
-
-VKAPI_ATTR void VKAPI_CALL copy_of_two(VkCommandBuffer to, VkBuffer src, VkBuffer dst,
-                                       std::uint32_t count, const VkBufferCopy* regions) {
-    {
-        const std::lock_guard lock(two_memories().mutex);
-        const bool is_to_device = two_memories().own_buffers.contains(dst);
-        for (std::uint32_t i = 0; i < count; ++i) {
-            std::fprintf(stderr, "mock: %llu bytes %s the device\n",
-                         static_cast<unsigned long long>(regions[i].size),
-                         is_to_device ? "to" : "from");
-        }
-    }
-    real<PFN_vkCmdCopyBuffer>("vkCmdCopyBuffer")(to, src, dst, count, regions);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL map_of_two(VkDevice device, VkDeviceMemory memory,
-                                          VkDeviceSize offset, VkDeviceSize size,
-                                          VkMemoryMapFlags flags, void** data) {
-    {
-        const std::lock_guard lock(two_memories().mutex);
-        if (two_memories().unseen.contains(memory)) return VK_ERROR_MEMORY_MAP_FAILED;
-    }
-    return real<PFN_vkMapMemory>("vkMapMemory")(device, memory, offset, size, flags, data);
-}
-
-/// Two queues of which the driver has one. What has been submitted waits here, in the order of each
-/// queue, until a value of the timeline that it signals is asked for.
-struct LateQueues {
-    struct Late {
-        VkQueue queue = VK_NULL_HANDLE;
-        VkCommandBuffer commands = VK_NULL_HANDLE;
-        VkSemaphore waits = VK_NULL_HANDLE, signals = VK_NULL_HANDLE;
-        std::uint64_t until = 0, value = 0;
-        VkPipelineStageFlags stages = 0;
-    };
-
-    /// Of the family that the driver does not have.
-    std::uint32_t family = 0;
-    std::mutex mutex;
-
-    /// What stands for each device's other queue, and the driver's queue that does its work.
-    std::deque<int> others;
-    std::map<VkQueue, VkQueue> real_ones;
-    std::map<VkSemaphore, std::deque<Late>> late;
-
-    VkResult run(const Late& what) {
-        const VkTimelineSemaphoreSubmitInfo timeline{
-            VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-            nullptr,
-            what.waits ? 1u : 0u,
-            &what.until,
-            1,
-            &what.value};
-        const VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                                  &timeline,
-                                  what.waits ? 1u : 0u,
-                                  &what.waits,
-                                  &what.stages,
-                                  1,
-                                  &what.commands,
-                                  1,
-                                  &what.signals};
-        return real<PFN_vkQueueSubmit>("vkQueueSubmit")(what.queue, 1, &submit, VK_NULL_HANDLE);
-    }
-
-    /// All of a queue up to a value, behind what that waits for.
-    VkResult run_until(VkSemaphore semaphore, std::uint64_t value) {
-        std::deque<Late>& mine = late[semaphore];
-        while (!mine.empty() && mine.front().value <= value) {
-            const Late next = mine.front();
-            mine.pop_front();
-            VkResult result = VK_SUCCESS;
-            if (next.waits) result = run_until(next.waits, next.until);
-            if (result == VK_SUCCESS) result = run(next);
-            if (result != VK_SUCCESS) return result;
-        }
-        return VK_SUCCESS;
-    }
-};
-
-LateQueues& late_queues() {
-    static LateQueues queues;
-    return queues;
-}
-
-VKAPI_ATTR void VKAPI_CALL families_of_two(VkPhysicalDevice device, std::uint32_t* count,
-                                           VkQueueFamilyProperties* got) {
-    const auto real_families = real<PFN_vkGetPhysicalDeviceQueueFamilyProperties>(
-        "vkGetPhysicalDeviceQueueFamilyProperties");
-    std::uint32_t own = 0;
-    real_families(device, &own, nullptr);
-    late_queues().family = own;
-    if (got) {
-        real_families(device, &own, got);
-        // Behind it one of video.
-        constexpr VkQueueFlags kVideo = 0x20;
-        got[own] = {VK_QUEUE_TRANSFER_BIT, 1, 0, {1, 1, 1}};
-        got[own + 1] = {VK_QUEUE_TRANSFER_BIT | kVideo, 1, 0, {1, 1, 1}};
-    }
-    *count = own + 2;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL create_with_one_queue(VkPhysicalDevice device,
-                                                     const VkDeviceCreateInfo* about,
-                                                     const VkAllocationCallbacks* from,
-                                                     VkDevice* made) {
-    VkDeviceCreateInfo other = *about;
-    std::vector<VkDeviceQueueCreateInfo> queues;
-    for (std::uint32_t i = 0; i < about->queueCreateInfoCount; ++i) {
-        const VkDeviceQueueCreateInfo& queue = about->pQueueCreateInfos[i];
-        if (queue.queueFamilyIndex != late_queues().family) queues.push_back(queue);
-    }
-    if (queues.size() < about->queueCreateInfoCount) say_here();
-    other.queueCreateInfoCount = std::uint32_t(queues.size());
-    other.pQueueCreateInfos = queues.data();
-    return real<PFN_vkCreateDevice>("vkCreateDevice")(device, &other, from, made);
-}
-
-VKAPI_ATTR void VKAPI_CALL queue_of_two(VkDevice device, std::uint32_t family, std::uint32_t index,
-                                        VkQueue* got) {
-    const bool is_other = family == late_queues().family;
-    real<PFN_vkGetDeviceQueue>("vkGetDeviceQueue")(device, is_other ? 0 : family, index, got);
-    if (!is_other) return;
-    const std::lock_guard lock(late_queues().mutex);
-    const auto other = reinterpret_cast<VkQueue>(&late_queues().others.emplace_back());
-    late_queues().real_ones.emplace(other, *got);
-    *got = other;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL pool_of_two(VkDevice device, const VkCommandPoolCreateInfo* about,
-                                           const VkAllocationCallbacks* from, VkCommandPool* made) {
-    VkCommandPoolCreateInfo other = *about;
-    if (other.queueFamilyIndex == late_queues().family) other.queueFamilyIndex = 0;
-    return real<PFN_vkCreateCommandPool>("vkCreateCommandPool")(device, &other, from, made);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL buffer_of_one_family(VkDevice device,
-                                                    const VkBufferCreateInfo* about,
-                                                    const VkAllocationCallbacks* from,
-                                                    VkBuffer* made) {
-    VkBufferCreateInfo other = *about;
-    if (other.sharingMode != VK_SHARING_MODE_CONCURRENT) {
-        std::fputs("mock: a buffer of one family\n", stderr);
-    }
-    other.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
-    other.queueFamilyIndexCount = 0;
-    return real<PFN_vkCreateBuffer>("vkCreateBuffer")(device, &other, from, made);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL submit_late(VkQueue queue, std::uint32_t, const VkSubmitInfo* submit,
-                                           VkFence) {
-    const auto* const timeline = static_cast<const VkTimelineSemaphoreSubmitInfo*>(submit->pNext);
-    const std::lock_guard lock(late_queues().mutex);
-    const auto other = late_queues().real_ones.find(queue);
-    if (other != late_queues().real_ones.end()) std::fputs("mock: a transfer\n", stderr);
-    LateQueues::Late late;
-    late.queue = other == late_queues().real_ones.end() ? queue : other->second;
-    late.commands = submit->pCommandBuffers[0];
-    late.signals = submit->pSignalSemaphores[0];
-    late.value = timeline->pSignalSemaphoreValues[0];
-    if (submit->waitSemaphoreCount > 0) {
-        late.waits = submit->pWaitSemaphores[0];
-        late.until = timeline->pWaitSemaphoreValues[0];
-        late.stages = submit->pWaitDstStageMask[0];
-    }
-    late_queues().late[late.signals].push_back(late);
-    return VK_SUCCESS;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL wait_for_late(VkDevice device, const VkSemaphoreWaitInfo* about,
-                                             std::uint64_t most) {
-    {
-        const std::lock_guard lock(late_queues().mutex);
-        const VkResult result = late_queues().run_until(about->pSemaphores[0], about->pValues[0]);
-        if (result != VK_SUCCESS) return result;
-    }
-    return real<PFN_vkWaitSemaphores>("vkWaitSemaphores")(device, about, most);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL idle_behind_late(VkDevice device) {
-    {
-        const std::lock_guard lock(late_queues().mutex);
-        for (auto& [semaphore, late] : late_queues().late) {
-            if (!late.empty()) late_queues().run_until(semaphore, late.back().value);
-        }
-    }
-    return real<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(device);
-}
-
 VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
     VkBaseOutStructure* const matrices =
         is("no matrices") ? taken_out(got, kMatrixFeatures) : nullptr;
@@ -760,31 +446,7 @@ PFN_vkVoidFunction of_order(const char* name) {
         if (is_name("vkCreatePipelineCache")) return PFN_vkVoidFunction(&create_cache);
         if (is_name("vkGetPipelineCacheData")) return PFN_vkVoidFunction(&cache_data);
     }
-    if (is("transfer queue")) {
-        if (is_name("vkGetPhysicalDeviceQueueFamilyProperties")) {
-            return PFN_vkVoidFunction(&families_of_two);
-        }
-        if (is_name("vkCreateDevice")) return PFN_vkVoidFunction(&create_with_one_queue);
-        if (is_name("vkGetDeviceQueue")) return PFN_vkVoidFunction(&queue_of_two);
-        if (is_name("vkCreateCommandPool")) return PFN_vkVoidFunction(&pool_of_two);
-        if (is_name("vkCreateBuffer")) return PFN_vkVoidFunction(&buffer_of_one_family);
-        if (is_name("vkQueueSubmit")) return PFN_vkVoidFunction(&submit_late);
-        if (is_name("vkWaitSemaphores")) return PFN_vkVoidFunction(&wait_for_late);
-        if (is_name("vkDeviceWaitIdle")) return PFN_vkVoidFunction(&idle_behind_late);
-    }
-    if (is("memory of its own")) {
-        if (is_name("vkGetBufferMemoryRequirements")) {
-            return PFN_vkVoidFunction(&requirements_of_two);
-        }
-        if (is_name("vkAllocateMemory")) return PFN_vkVoidFunction(&allocate_of_two);
-        if (is_name("vkBindBufferMemory")) return PFN_vkVoidFunction(&bind_of_two);
-        if (is_name("vkCmdCopyBuffer")) return PFN_vkVoidFunction(&copy_of_two);
-        if (is_name("vkMapMemory")) return PFN_vkVoidFunction(&map_of_two);
-        if (is_name("vkGetPhysicalDeviceMemoryProperties")) {
-            return PFN_vkVoidFunction(&memory_properties);
-        }
-    }
-    return nullptr;
+    return of_hardware(name);
 }
 
 PFN_vkVoidFunction ours(const char* name) {
@@ -820,9 +482,11 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const 
 }
 
 }  // namespace
+}  // namespace quern::mock
 
 extern "C" __attribute__((visibility("default"))) VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL
 vkGetInstanceProcAddr(VkInstance instance, const char* name) {
+    using namespace quern::mock;
     if (!real_instance_function()) return nullptr;
     if (instance && !real_device_function) {
         real_device_function = reinterpret_cast<PFN_vkGetDeviceProcAddr>(
