@@ -33,8 +33,10 @@ constexpr double kShared = 0.5;   // what a work-group copies for all of its lan
 // too, where there are few (a convolution takes 4.9 ms with six, 4.3 with four).
 constexpr int kCopies = 8, kShort = 4;
 
-// Of the innermost loop of a product that has no lanes; copies of conditions make long code.
-constexpr int kInnermost = 8, kGuarded = 4;
+// Of the innermost loop of a product that has no lanes; copies of conditions make long code. Of the
+// outer one, where both loops have more iterations than kFew: drivers compile half as long again.
+constexpr int kInnermost = 8, kGuarded = 4, kManyCopies = 16;
+constexpr double kFew = 64;
 
 // As AVX-512 has them, from how many iterations on copies are worth their code, and how many of
 // them: GELU, of 34 instructions, takes 4.2 ns a vector with one, 3.3 with four, 3.0 with six, 2.8
@@ -328,7 +330,9 @@ private:
                 const int innermost = holds_condition(s.body) ? kGuarded : kInnermost;
                 const int vectors = lanes_ == 1 ? std::min(sums, innermost) : sums >= 8 ? 2 : 1;
                 const bool is_short = !most->parallel || (has_few && holds_condition(s.body));
-                const int copies = std::min(sums / vectors, is_short ? kShort : kCopies);
+                const bool has_many = lanes_ == 1 && trips(*most) > kFew && trips(s) > kFew;
+                const int at_most = is_short ? kShort : has_many ? kManyCopies : kCopies;
+                const int copies = std::min(sums / vectors, at_most);
                 unrolled(most->symbol, copies);
                 unrolled(s.symbol, vectors);
             }

@@ -18,7 +18,7 @@ using ir::Stmt;
 using ir::StmtKind;
 
 // Each copy of a loop's body is code; that of vectors is more.
-constexpr int kMostCopies = 32, kMostWithoutLanes = 64;
+constexpr int kMostCopies = 32, kMostWithoutLanes = 128;
 
 // As LIR has them.
 constexpr int kMostPacket = 8;

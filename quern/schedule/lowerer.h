@@ -169,6 +169,9 @@ private:
     void loop(const ir::Stmt& s);
     void serial_loop(const ir::Stmt& s);
     void tree_loop(const ir::Stmt& s);
+    bool has_long_sums(const ir::Stmt& s, const Axis& axis) const;
+    void sums_of_blocks(const ir::Stmt& s, const Axis& axis, ValueId count,
+                        const std::function<void()>& body);
     void staged_loop(const ir::Stmt& s, const Axis& axis);
     Axis axis_of(const ir::Stmt& s);
     ValueId trips(const ir::Stmt& s, const Axis& axis);

@@ -81,6 +81,9 @@ TEST(DefaultSchedule, WithoutLanesCopiesOfAProductShareLoads) {
     const Tensor matrix({64, 64});
     EXPECT_EQ(chosen_without_lanes(Case(example_text("09"), {matrix, matrix})),
               "i: grid, unroll 8; j: grid, unroll 8; k: serial");
+    const Tensor large({65, 65});
+    EXPECT_EQ(chosen_without_lanes(Case(example_text("09"), {large, large})),
+              "i: grid, unroll 16; j: grid, unroll 8; k: serial");
     const std::string convolution = chosen_without_lanes(
         Case(example_text("11"), {Tensor({1, 16, 32, 32}), Tensor({16, 16, 3, 3}), Tensor({16})}));
     EXPECT_EQ(convolution.substr(0, convolution.find("ic")),
