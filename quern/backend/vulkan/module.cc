@@ -1,9 +1,10 @@
 #include "quern/backend/vulkan/module.h"
 
+#include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "quern/backend/vulkan/newer_spirv.h"
+#include "quern/support/check.h"
 
 namespace quern::vulkan {
 namespace {
@@ -18,29 +19,43 @@ std::vector<std::uint32_t> text(std::string_view characters) {
 
 }  // namespace
 
-void Module::append(Words& section, spv::Op op, const Words& operands) {
-    section.push_back(std::uint32_t(operands.size() + 1) << 16 | std::uint32_t(op));
-    section.insert(section.end(), operands.begin(), operands.end());
+void Module::append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands,
+                    std::span<const std::uint32_t> more) {
+    const std::size_t count = 1 + operands.size() + more.size();
+    section.push_back(std::uint32_t(count) << 16 | std::uint32_t(op));
+    section.insert(section.end(), operands);
+    section.insert(section.end(), more.begin(), more.end());
 }
 
-void Module::append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands) {
-    section.push_back(std::uint32_t(operands.size() + 1) << 16 | std::uint32_t(op));
-    section.insert(section.end(), operands.begin(), operands.end());
+Module::Made::Made(std::uint32_t op, std::span<const std::uint32_t> operands)
+    : count(std::uint32_t(operands.size() + 1)) {
+    QUERN_CHECK(count <= words.size(), "a type of few parts");
+    words[0] = op;
+    std::ranges::copy(operands, words.begin() + 1);
+}
+
+std::size_t Module::HashOfMade::operator()(const Made& made) const noexcept {
+    // FNV-1a, by words.
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (std::uint32_t i = 0; i < made.count; ++i) hash = (hash ^ made.words[i]) * 0x100000001b3;
+    return std::size_t(hash ^ hash >> 32);
+}
+
+Id& Module::made(spv::Op op, std::span<const std::uint32_t> operands) {
+    return made_[Made(std::uint32_t(op), operands)];
 }
 
 void Module::capability(spv::Capability capability) {
-    bool& has = has_[capability];
-    if (!has) append(capabilities_, spv::Op::OpCapability, {std::uint32_t(capability)});
-    has = true;
+    if (std::ranges::find(has_, capability) != has_.end()) return;
+    has_.push_back(capability);
+    append(capabilities_, spv::Op::OpCapability, {std::uint32_t(capability)});
 }
 
 void Module::extension(std::string_view name) {
-    Words key{std::uint32_t(spv::Op::OpExtension)};
     const Words name_words = text(name);
-    key.insert(key.end(), name_words.begin(), name_words.end());
-    if (made_.emplace(std::move(key), 0).second) {
-        append(extensions_, spv::Op::OpExtension, name_words);
-    }
+    Id& is_there = made(spv::Op::OpExtension, name_words);
+    if (is_there == 0) append(extensions_, spv::Op::OpExtension, {}, name_words);
+    is_there = 1;
 }
 
 void Module::memory_model(spv::AddressingModel addressing, spv::MemoryModel memory) {
@@ -49,9 +64,8 @@ void Module::memory_model(spv::AddressingModel addressing, spv::MemoryModel memo
 
 void Module::decorate(Id target, spv::Decoration decoration,
                       std::initializer_list<std::uint32_t> literals) {
-    Words operands{target, std::uint32_t(decoration)};
-    operands.insert(operands.end(), literals);
-    append(decorations_, spv::Op::OpDecorate, operands);
+    append(decorations_, spv::Op::OpDecorate, {target, std::uint32_t(decoration)},
+           {literals.begin(), literals.size()});
 }
 
 void Module::decorate_member(Id structure, std::uint32_t member, spv::Decoration decoration,
@@ -61,14 +75,10 @@ void Module::decorate_member(Id structure, std::uint32_t member, spv::Decoration
 }
 
 Id Module::type(spv::Op op, std::initializer_list<std::uint32_t> operands) {
-    Words key{std::uint32_t(op)};
-    key.insert(key.end(), operands);
-    Id& id = made_[key];
+    Id& id = made(op, {operands.begin(), operands.size()});
     if (id != 0) return id;
     id = new_id();
-    Words all{id};
-    all.insert(all.end(), operands);
-    append(globals_, op, all);
+    append(globals_, op, {id}, {operands.begin(), operands.size()});
     return id;
 }
 
@@ -77,17 +87,13 @@ Id Module::constant(Id type, std::uint32_t bits, std::uint64_t value) {
     const spv::Op op = bits > 1     ? spv::Op::OpConstant
                        : value != 0 ? spv::Op::OpConstantTrue
                                     : spv::Op::OpConstantFalse;
-    Words literals;
-    if (bits > 1) literals.push_back(std::uint32_t(value));
-    if (bits > 32) literals.push_back(std::uint32_t(value >> 32));
-    Words key{std::uint32_t(op), type};
-    key.insert(key.end(), literals.begin(), literals.end());
-    Id& id = made_[key];
+    const std::array<std::uint32_t, 3> all = {type, std::uint32_t(value),
+                                              std::uint32_t(value >> 32)};
+    const std::size_t literals = bits > 32 ? 2 : bits > 1 ? 1 : 0;
+    Id& id = made(op, {all.data(), 1 + literals});
     if (id != 0) return id;
     id = new_id();
-    Words all{type, id};
-    all.insert(all.end(), literals.begin(), literals.end());
-    append(globals_, op, all);
+    append(globals_, op, {type, id}, {all.data() + 1, literals});
     return id;
 }
 
@@ -103,9 +109,7 @@ Id Module::choice(std::uint32_t number, Id type, std::uint32_t otherwise) {
 
 Id Module::constant_of(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands) {
     const Id id = new_id();
-    Words all{type, id};
-    all.insert(all.end(), operands);
-    append(globals_, op, all);
+    append(globals_, op, {type, id}, {operands.begin(), operands.size()});
     return id;
 }
 
@@ -117,15 +121,11 @@ Id Module::global(spv::StorageClass storage, Id type) {
 }
 
 Id Module::instructions(std::string_view set) {
-    Words key{std::uint32_t(spv::Op::OpExtInstImport)};
     const Words name = text(set);
-    key.insert(key.end(), name.begin(), name.end());
-    Id& id = made_[key];
+    Id& id = made(spv::Op::OpExtInstImport, name);
     if (id != 0) return id;
     id = new_id();
-    Words all{id};
-    all.insert(all.end(), name.begin(), name.end());
-    append(imports_, spv::Op::OpExtInstImport, all);
+    append(imports_, spv::Op::OpExtInstImport, {id}, name);
     return id;
 }
 
@@ -142,18 +142,13 @@ void Module::end() { statement(spv::Op::OpFunctionEnd, {}); }
 
 Id Module::op(spv::Op op, Id type, std::initializer_list<std::uint32_t> operands) {
     const Id id = new_id();
-    code_.push_back(std::uint32_t(operands.size() + 3) << 16 | std::uint32_t(op));
-    code_.push_back(type);
-    code_.push_back(id);
-    code_.insert(code_.end(), operands);
+    append(code_, op, {type, id}, {operands.begin(), operands.size()});
     return id;
 }
 
 Id Module::op(spv::Op op, Id type, const Words& operands) {
     const Id id = new_id();
-    Words all{type, id};
-    all.insert(all.end(), operands.begin(), operands.end());
-    append(code_, op, all);
+    append(code_, op, {type, id}, operands);
     return id;
 }
 
@@ -175,14 +170,13 @@ void Module::entry_point(Id function, std::string_view name, const std::vector<I
     const Words characters = text(name);
     operands.insert(operands.end(), characters.begin(), characters.end());
     operands.insert(operands.end(), interface.begin(), interface.end());
-    append(entries_, spv::Op::OpEntryPoint, operands);
+    append(entries_, spv::Op::OpEntryPoint, {}, operands);
 }
 
 void Module::execution_mode(Id function, spv::ExecutionMode mode,
                             std::initializer_list<std::uint32_t> literals) {
-    Words operands{function, std::uint32_t(mode)};
-    operands.insert(operands.end(), literals);
-    append(modes_, spv::Op::OpExecutionMode, operands);
+    append(modes_, spv::Op::OpExecutionMode, {function, std::uint32_t(mode)},
+           {literals.begin(), literals.size()});
 }
 
 std::vector<std::uint32_t> Module::words() const {

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <span>
 #include <spirv/unified1/spirv.hpp11>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace quern::vulkan {
@@ -71,7 +71,7 @@ public:
     void statement(spv::Op op, std::initializer_list<std::uint32_t> operands) {
         append(code_, op, operands);
     }
-    void statement(spv::Op op, const Words& operands) { append(code_, op, operands); }
+    void statement(spv::Op op, const Words& operands) { append(code_, op, {}, operands); }
     void label(Id label);
     /// The block that is being written.
     Id block() const { return block_; }
@@ -87,13 +87,28 @@ public:
 
 private:
     Id type(spv::Op op, std::initializer_list<std::uint32_t> operands);
-    static void append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands);
-    static void append(Words& section, spv::Op op, const Words& operands);
+    static void append(Words& section, spv::Op op, std::initializer_list<std::uint32_t> operands,
+                       std::span<const std::uint32_t> more = {});
+
+    /// What a type, a constant or an extension is made of: its instruction and operands.
+    struct Made {
+        std::array<std::uint32_t, 12> words{};
+        std::uint32_t count = 0;
+
+        Made(std::uint32_t op, std::span<const std::uint32_t> operands);
+        bool operator==(const Made&) const = default;
+    };
+    struct HashOfMade {
+        std::size_t operator()(const Made& made) const noexcept;
+    };
+
+    /// The id of what was made so before, or a new one's place, which holds 0.
+    Id& made(spv::Op op, std::span<const std::uint32_t> operands);
 
     Words capabilities_, extensions_, imports_, model_, entries_, modes_, decorations_, globals_;
     Words head_, variables_, code_;
-    std::map<Words, Id> made_;
-    std::map<spv::Capability, bool> has_;
+    std::unordered_map<Made, Id, HashOfMade> made_;
+    std::vector<spv::Capability> has_;
     Id next_ = 1;
     Id block_ = 0;
 };
