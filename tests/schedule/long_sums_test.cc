@@ -11,11 +11,11 @@
 #include "tests/cpu/lanes_run.h"
 
 namespace quern::schedule {
-namespace {
+namespace long_sums_test {
 
 using cpu_test::Case;
 
-const std::string kRows =
+const std::string kSumsOfRows =
     "compute(x) {\n@kernel custom\nfor i in 0..rows:\n  var s = 0.0\n"
     "  for j in 0..n: s += x[i, j]\n  out[i] = s\n}";
 
@@ -32,7 +32,7 @@ Tensor integers(const Shape& shape, DType dtype) {
 }
 
 TEST(LongSums, HaveEveryElementOnceAtTheEndsOfBlocks) {
-    for (const std::string& text : {kRows, kTwoSums}) {
+    for (const std::string& text : {kSumsOfRows, kTwoSums}) {
         for (const DType dtype : {DType::Float32, DType::Float64}) {
             for (const std::int64_t n : {0, 1, 255, 256, 257, 511, 512, 513, 1000}) {
                 SCOPED_TRACE(std::string(to_string(dtype)) + ", " + std::to_string(n));
@@ -56,7 +56,7 @@ TEST(LongSums, KeepNanAndInfinities) {
     x.data<float>()[1400 + 10] = INFINITY;
     x.data<float>()[2100 + 10] = INFINITY;
     x.data<float>()[2100 + 600] = -INFINITY;
-    const Case c(kRows, {x});
+    const Case c(kSumsOfRows, {x});
     const auto run = cpu_test::run_on_lanes(c, Numerics::Strict, vulkan::kInvocations);
     ASSERT_TRUE(run.result);
     EXPECT_TRUE(cpu_test::same_numbers(*run.result, *c.interpreted()));
@@ -66,7 +66,7 @@ TEST(LongSums, KeepNanAndInfinities) {
 TEST(LongSums, OfSixtyThousandAreWithinTheToleranceWhereALaneHasThemAll) {
     Tensor x({2, 60000});
     for (std::int64_t i = 0; i < x.element_count(); ++i) x.data<float>()[i] = 0.1f;
-    const Case c(kRows, {x});
+    const Case c(kSumsOfRows, {x});
     const double exact = 60000 * double(0.1f);
     const auto expect_near = [&](const std::optional<Tensor>& got) {
         ASSERT_TRUE(got);
@@ -80,5 +80,5 @@ TEST(LongSums, OfSixtyThousandAreWithinTheToleranceWhereALaneHasThemAll) {
     if (!cpu::plugin_path().empty()) expect_near(c.compiled(Numerics::Strict, cpu::Simd::Scalar));
 }
 
-}  // namespace
+}  // namespace long_sums_test
 }  // namespace quern::schedule
