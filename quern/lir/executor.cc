@@ -124,8 +124,8 @@ public:
                 shown_[b].assign(buffer.elements * size_of(buffer.dtype), std::byte{0xFF});
                 region.memory = {shown_[b].data(), 0, std::int64_t(shown_[b].size())};
                 region.is_of_point = true;
-                region.space = Spaces::Group;
             }
+            region.space = buffer.memory();
             if (is_written[b]) region.watch(size_of(buffer.dtype));
             regions_.push_back(std::move(region));
         }

@@ -92,6 +92,18 @@ struct Type {
     bool operator==(const Type&) const = default;
 };
 
+/// Whose lanes a barrier is of.
+enum class Scope : std::uint8_t {
+    Group,     // all lanes of the group
+    Subgroup,  // those that the device runs together, of a group that is one subgroup
+};
+
+/// Memory that lanes share, a bit each: the group's own, and the device's, in which arrays lie too
+/// that an Alloc makes.
+enum class Spaces : std::uint8_t { None = 0, Group = 1, Device = 2, All = 3 };
+constexpr Spaces operator|(Spaces a, Spaces b) { return Spaces(int(a) | int(b)); }
+constexpr bool has(Spaces all, Spaces some) { return (int(all) & int(some)) != 0; }
+
 /// Memory: offsets, int64 or int32, count elements of `buffer`.
 ///   Load     a: offset of lane 0; lanes are neighbours. c: mask or none; where false, zero.
 ///            Of packets, lane l has those from a + l * packet on, in 4, 8 or 16 bytes at a
@@ -120,17 +132,6 @@ struct Type {
 ///   Assert   a must be true in each lane (where c, if given, is true); else the function ends and
 ///            says that it failed. A function of lanes ends for those of which it is not true, and
 ///            none may wait for them.
-enum class Scope : std::uint8_t {
-    Group,     // all lanes of the group
-    Subgroup,  // those that the device runs together, of a group that is one subgroup
-};
-
-/// Memory that lanes share, a bit each: the group's own, and the device's, in which arrays lie too
-/// that an Alloc makes.
-enum class Spaces : std::uint8_t { None = 0, Group = 1, Device = 2, All = 3 };
-constexpr Spaces operator|(Spaces a, Spaces b) { return Spaces(int(a) | int(b)); }
-constexpr bool has(Spaces all, Spaces some) { return (int(all) & int(some)) != 0; }
-
 struct Inst {
     Op op = Op::Constant;
     Op fold = Op::Add;

@@ -436,8 +436,8 @@ private:
     }
 
     /// Fails where another lane has touched an element since the last barrier that orders the
-    /// group's memory, in which watched arrays lie. What all lanes read
-    /// at one place nobody may write either.
+    /// group's memory, in which watched arrays lie. What all lanes read at one place nobody may
+    /// write either.
     void watch(const Inst& i, ValueId offsets, ValueId mask) {
         const auto found = watched_.find(i.buffer);
         if (found == watched_.end()) return;

@@ -153,11 +153,11 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
 /// Sums of floats that one lane takes one after the other, where there are no lanes that share
 /// them. Not those of tiles, which would be twice as many, nor what is left of tiles: an element
 /// has the same bits wherever it lies.
-bool Lowerer::has_long_sums(const Stmt& s, const Axis& axis) const {
+bool Lowerer::has_long_sums(const Stmt& s) const {
     const bool has_tiles = std::ranges::any_of(loops_, [&](const ir::LoopRange& loop) {
         return plan_.tiling.has(loop.symbol, Level::Unroll);
     });
-    return lanes_ == 1 && !has_tiles && axis.width() == 1 && !s.reduces.empty() &&
+    return lanes_ == 1 && !has_tiles && !s.reduces.empty() &&
            std::ranges::all_of(s.reduces, [&](ir::SymbolId symbol) {
                return is_floating(k_.symbols[symbol].dtype) &&
                       operator_of(s.body, symbol) == BinaryOp::Add;
@@ -169,17 +169,15 @@ bool Lowerer::has_long_sums(const Stmt& s, const Axis& axis) const {
 void Lowerer::sums_of_blocks(const Stmt& s, const Axis& axis, ValueId count,
                              const std::function<void()>& body) {
     constexpr std::int64_t kBlock = 256;
-    // Whole passes, so that what divides the iterations divides those of each block.
-    const std::int64_t size = kBlock / axis.unroll * axis.unroll;
-    const ValueId begin = b_.begin_for(b_.integer(0), count, std::uint64_t(size));
+    const ValueId begin = b_.begin_for(b_.integer(0), count, kBlock);
     std::vector<Bundle> before;
     for (const ir::SymbolId symbol : s.reduces) {
         const Bundle& sums = names_.at(symbol).bundle;
         before.push_back(map(sums, [&](ValueId sum) { return b_.get(sum); }));
         const ValueId none = number(0, k_.symbols[symbol].dtype);
-        for (const ValueId sum : sums.copies) b_.set(sum, b_.splat(none, b_.type(sum).lanes));
+        for (const ValueId sum : sums.copies) b_.set(sum, none);
     }
-    const ValueId end = b_.binary(Op::Min, b_.add(begin, b_.integer(size)), count);
+    const ValueId end = b_.binary(Op::Min, b_.add(begin, b_.integer(kBlock)), count);
     passes(axis, begin, end, body);
     for (std::size_t i = 0; i < s.reduces.size(); ++i) {
         const Bundle& sums = names_.at(s.reduces[i]).bundle;

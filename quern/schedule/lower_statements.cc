@@ -353,7 +353,7 @@ void Lowerer::loop(const Stmt& s) {
         tree_loop(s);
     } else if (plan_.tiling.has(s.symbol, Level::Stage)) {
         staged_loop(s, axis);
-    } else if (has_long_sums(s, axis)) {
+    } else if (has_long_sums(s)) {
         sums_of_blocks(s, axis, count, body);
     } else {
         passes(axis, b_.integer(0), count, body);

@@ -74,7 +74,7 @@ public:
     Id load_shared(Id type, Id pointer);
     void store_shared(Id pointer, Id stored);
 
-    /// All lanes arrive, and see what each other wrote.
+    /// All lanes of its scope arrive, and see what each other wrote in the memory that it orders.
     void meet(const lir::Inst& barrier);
 
     /// The variables of the module that are bound.

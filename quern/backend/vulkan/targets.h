@@ -25,9 +25,8 @@ inline lir::Native native_of(const Integers& integers, bool has_float64, bool ha
 
 // What schedules are made for where an invocation does a point, and where a work-group does. An
 // invocation has sums of 8 x 8 elements, of large products 16 x 8, which share loads: drivers on
-// processors load lane by lane, which takes most of the time (512 x 512 on llvmpipe with AVX2: 168
-// ms with 8 x 8, 113 with 16 x 8, 83 with 16 x 16, which it compiles for 3.5 s instead of 1.5). For
-// groups drivers take long to compile large bodies.
+// processors load lane by lane, which takes most of the time (512 x 512 on llvmpipe with AVX2: 145
+// ms with 8 x 8, 116 with 16 x 8). For groups drivers take long to compile large bodies.
 inline const schedule::Target kInvocations{.lanes = 1, .native = kNative, .registers = 256};
 inline const schedule::Target kGroups{
     .lanes = 16, .rows = 8, .has_packets = true, .native = kNative, .registers = 8};
