@@ -19,6 +19,10 @@ if(PROJECT_IS_TOP_LEVEL)
     endif()
 endif()
 
+# Where includes are found. Without the dot, ccache takes a folder that has the build folder in it for
+# one of the build folder's, and builds of other depths find nothing of each other.
+set(QUERN_INCLUDE ${PROJECT_SOURCE_DIR}/.)
+
 if(QUERN_SANITIZE)
     add_compile_options(-fsanitize=${QUERN_SANITIZE} -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${QUERN_SANITIZE})
@@ -41,7 +45,7 @@ endif()
 function(quern_compile_options target)
     target_compile_features(${target} PRIVATE cxx_std_20)
     set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(${target} PRIVATE ${QUERN_INCLUDE})
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wundef)
     if(QUERN_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
