@@ -36,7 +36,9 @@ TEST_F(Functions, HaveTheBitsOfTheirDefinitionOnEveryLevel) {
 
 TEST_F(Functions, OfEveryFloat16AndBFloat16HaveTheBitsOfTheirDefinition) {
     for (const DType dtype : {DType::Float16, DType::BFloat16}) {
-        const Tensor x = every_number(dtype);
+        const Tensor numbers = every_number(dtype);
+        // A sanitizer sees nothing of the code that is made.
+        const Tensor x = kSanitized ? numbers.slice(0, 0, 1 << 16, 61).clone() : numbers;
         for (const char* name : kFunctions) {
             const Case c(text_of(name), {x});
             const Tensor plain = definition(name, x, false), fused = definition(name, x, true);

@@ -35,7 +35,7 @@ schedule::Tiling random_tiling(ir::Kernel& prepared, const schedule::Target& tar
         if (!schedule::legal(prepared, target, tiling).empty()) tiling.splits.pop_back();
     };
     // Code grows by the product of the copies: one kernel of 125 would take as long as 100 others.
-    constexpr int kMostCopies = 16;
+    constexpr int kMostCopies = 8;
     int copies = 1;
     for (const ir::SymbolId loop : loops) {
         if (chance(80)) try_split(loop, Level::Grid, 1);
