@@ -75,11 +75,10 @@ by_find_package() { # LINKAGE COMPILER
 by_add_subdirectory() { # LINKAGE COMPILER
     local shared=OFF options=()
     [ "$1" = shared ] && shared=ON
-    # What another compiler makes is for this program alone.
-    [ "$2" = c++ ] || options+=("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG")
     local -x CCACHE_BASEDIR=$work/add_subdirectory-$1-$2
-    command -v ccache > /dev/null && options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    command -v ccache > /dev/null && options=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
     build_and_run "$CCACHE_BASEDIR" -DCMAKE_CXX_COMPILER="$2" "${options[@]}" \
+        "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" \
         -DBUILD_SHARED_LIBS=$shared -DQUERN_SOURCE="$root"
 }
 
