@@ -89,7 +89,7 @@ public:
             const std::string stage = groups_.size() > 1 ? fmt::format("stage {}: ", i + 1) : "";
             line(i == 0 ? "work-groups" : "", stage + to_string(groups_[i]));
         }
-        if (kernel_.cooperative) line("one point", "a work-group: tiles or shared variables");
+        if (kernel_.cooperative) line("one point", "cooperative: it has tiles or shared variables");
         if (kernel_.workgroup[0] > 0) {
             std::string sizes = fmt::format("{}", kernel_.workgroup[0]);
             for (int i = 1; i < 3 && kernel_.workgroup[i] > 0; ++i) {

@@ -17,7 +17,9 @@ std::string device_list() {
 
 std::optional<std::string> absent_device(std::string_view id) {
     if (has_device(id)) return std::nullopt;
-    return fmt::format("expected a device that is here, got \"{}\"", id);
+    const std::string why = why_absent(id);
+    return fmt::format("expected a device that is here, got \"{}\"{}{}", id,
+                       why.empty() ? "" : ": ", why);
 }
 
 namespace {

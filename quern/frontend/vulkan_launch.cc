@@ -236,8 +236,9 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
             return run_on_vulkan(launch, device, result, keeps_result, vulkan::PointsAre::Groups,
                                  may_be_small);
         }
-        raise(
-            Refusal("points of so many iterations that its driver does not run all", device.id()));
+        raise(Refusal("points of more than " + std::to_string(vulkan::kMostIterations) +
+                          " iterations, all that its driver runs",
+                      device.id()));
     }
     return !outcome.has_failed;
 }

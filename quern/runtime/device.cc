@@ -77,14 +77,7 @@ std::string why_no_vulkan(std::size_t number) {
 [[noreturn]] void no_such_device(std::string_view id, std::string_view origin) {
     std::string message = "[device] E0601: no device '" + std::string(id) + "'";
     message += origin;
-    if (id == kCpu || is_logical_cpu(id)) {
-        message += std::string(": ") + kNoPlugin;
-    } else if (id.starts_with("cpu:")) {
-        message +=
-            ": logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);
-    } else if (const auto number = vulkan_number(id)) {
-        message += ": " + why_no_vulkan(*number);
-    }
+    if (const std::string why = why_absent(id); !why.empty()) message += ": " + why;
     message += "; there are: ";
     const char* separator = "";
     for (const DeviceInfo& device : devices()) {
@@ -145,6 +138,15 @@ void warn_if_chosen_for_want_of_compiler() {
 bool has_device(std::string_view id) noexcept {
     if (const auto number = vulkan_number(id)) return why_no_vulkan(*number).empty();
     return id == "auto" || id == kInterpreter || ((id == kCpu || is_logical_cpu(id)) && has_cpu());
+}
+
+std::string why_absent(std::string_view id) {
+    if (id == kCpu || is_logical_cpu(id)) return kNoPlugin;
+    if (id.starts_with("cpu:")) {
+        return "logical devices of the cpu are cpu:0 to cpu:" + std::to_string(kLogicalCpus - 1);
+    }
+    const auto number = vulkan_number(id);
+    return number ? why_no_vulkan(*number) : std::string();
 }
 
 Device::Device() : id_(resolve_default()) {}

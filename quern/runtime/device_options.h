@@ -2,12 +2,16 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace quern {
 
 /// True if Device(id) throws nothing.
 bool has_device(std::string_view id) noexcept;
+
+/// What a device that is absent lacks; empty if there is no such kind of device.
+std::string why_absent(std::string_view id);
 
 /// Whether a device of that id has the memory of the process, as all have but "vulkan:N".
 bool has_host_memory(std::string_view id) noexcept;

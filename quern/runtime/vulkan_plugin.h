@@ -174,11 +174,14 @@ struct Range {
     bool is_on_device = false;
 };
 
+/// Iterations of an invocation after which llvmpipe leaves a loop.
+inline constexpr std::uint64_t kMostIterations = 65535;
+
 struct Outcome {
     /// An assertion did not hold; the output is unspecified.
     bool has_failed = false;
 
-    /// The driver left a loop before its end.
+    /// The driver left a loop before its end, after kMostIterations.
     bool is_cut = false;
 
     /// The host has no memory left.

@@ -61,8 +61,8 @@ void check_shared(const Lowered& lowered, const ir::Environment* shapes, const L
                 return sum > limits.shared_bytes;
             });
         diagnostics.add(Code::E0610, largest->span,
-                        fmt::format("shared variables need {} bytes, the device has {}", *total,
-                                    limits.shared_bytes));
+                        fmt::format("shared variables need {} bytes, a work-group has at most {}",
+                                    *total, limits.shared_bytes));
         return;
     }
     const ir::ExprId stated = lowered.shared_hint.bytes;

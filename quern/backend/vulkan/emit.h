@@ -39,8 +39,6 @@ struct Integers {
     bool loads_8 = true, loads_16 = true;
 };
 
-inline constexpr std::uint64_t kMostIterations = 65535;
-
 /// Invocations of a work-group that does several points, unless a pipeline is told kPointsOfGroup.
 inline constexpr std::uint32_t kGroup = 64;
 
