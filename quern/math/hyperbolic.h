@@ -103,7 +103,7 @@ V tanh(V x) {
     const V t = multiply_add(r * z, polynomial(z, Table::kTanh), r);
     const V scale = scale_of(rounded);
     const V over = multiply_add(scale + 1.0, t, scale - 1.0);
-    const V under = over + (2.0 - (t + t));
+    const V under = over + multiply_add(t, -2.0, 2.0);
     return with_sign(over / under, sign_of(x));
 }
 

@@ -69,12 +69,16 @@ TEST_P(Tilings, OfTheDefaultScheduleAreLegal) {
     }
 }
 
-/// What is chosen without lanes, as "i: grid, unroll 8".
+/// What is chosen in strict mode, as "i: grid, unroll 8".
+std::string chosen_for(const Target& target, const Case& c) {
+    ir::Kernel prepared = prepare(c.kernel(), c.facts(), Numerics::Strict);
+    return to_string(prepared, choose(prepared, c.facts(), Numerics::Strict, target));
+}
+
 std::string chosen_without_lanes(const Case& c, bool has_int64 = true) {
     Target target = vulkan::kInvocations;
     target.native.int64 = has_int64;
-    ir::Kernel prepared = prepare(c.kernel(), c.facts(), Numerics::Strict);
-    return to_string(prepared, choose(prepared, c.facts(), Numerics::Strict, target));
+    return chosen_for(target, c);
 }
 
 TEST(DefaultSchedule, WithoutLanesCopiesOfAProductShareLoads) {
@@ -115,6 +119,20 @@ TEST(DefaultSchedule, CopiesNoQuotientsOfIntegersThatADeviceHasNot) {
         {matrix, matrix});
     EXPECT_EQ(chosen_without_lanes(c), "i: grid, unroll 8; j: grid, unroll 8; k: serial");
     EXPECT_EQ(chosen_without_lanes(c, false), "i: grid; j: grid; k: serial");
+}
+
+TEST(DefaultSchedule, FunctionsTakeTurnsWhereRegistersHoldTheirValues) {
+    const Case gelu(example_text("17"), {Tensor({1000})});
+    EXPECT_EQ(chosen_for(cpu::target_of(cpu::Simd::Avx512), gelu), "i: vector 16, grid, unroll 6");
+    EXPECT_EQ(chosen_for(cpu::target_of(cpu::Simd::Avx2), gelu), "i: vector 16, grid, unroll 2");
+    EXPECT_EQ(chosen_for(cpu::target_of(cpu::Simd::Sse41), gelu), "i: vector 16, grid");
+    EXPECT_EQ(chosen_for(vulkan::kGroups, gelu).find("unroll"), std::string::npos);
+    const Case wide(example_text("17"), {Tensor({1000}, DType::Float64)});
+    EXPECT_EQ(chosen_for(cpu::target_of(cpu::Simd::Avx512), wide), "i: vector 16, grid, unroll 2");
+    EXPECT_EQ(chosen_for(cpu::target_of(cpu::Simd::Avx2), wide), "i: vector 16, grid");
+    const Case few("compute(x) {\n@kernel custom\nfor i in 0..200: out[i] = tanh(x[i])\n}",
+                   {Tensor({200})});
+    EXPECT_EQ(chosen_for(cpu::target_of(cpu::Simd::Avx2), few), "i: vector 16, grid");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Tilings, ::testing::ValuesIn(kRows), [](const auto& info) {
