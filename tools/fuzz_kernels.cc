@@ -280,8 +280,10 @@ std::string check_vulkan(const quern::generator::RandomKernel& kernel, long seed
         // Each device is met with each mode.
         const bool is_exact = (seed / 3 + device_number++) % 2 == 0;
         if (vulkan.is_swiftshader && !may_be_soft(c, seed)) continue;
-        // Groups, which GPUs choose, sometimes: llvmpipe takes seconds for some of their code.
-        const bool are_groups = seed % (vulkan.is_swiftshader ? 8 : 32) == 0;
+        // Groups, which GPUs choose, sometimes: llvmpipe takes seconds for some of their code. Of
+        // the seeds of soft functions, too, some are groups and the others invocations.
+        const long turn = seed + seed / kSeedsOfSoftFunctions;
+        const bool are_groups = turn % (vulkan.is_swiftshader ? 8 : 32) == 0;
         const PointsAre points = are_groups ? PointsAre::Groups : PointsAre::Chosen;
         const Numerics numerics = is_exact ? Numerics::Reproducible : Numerics::Strict;
         const std::string where = "on " + std::string(vulkan.device.id()) + ": ";
