@@ -17,7 +17,6 @@
 #include "quern/backend/vulkan/targets.h"
 #include "quern/backend/vulkan/validate.h"
 #include "quern/lir/iterations.h"
-#include "quern/lir/lanes.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/schedule/plan.h"
@@ -125,17 +124,7 @@ public:
         try {
             result.refusal = schedule::legal(kernel);
             if (!result.refusal.empty()) return result;
-            schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
-            std::vector<lir::Function> functions =
-                schedule::for_lanes(plan, target.subgroup, target.group_bytes);
-            if (!std::ranges::all_of(functions, lir::has_room_for_matrices)) {
-                target.atoms.clear();
-                plan = schedule::plan(kernel, facts, numerics, target);
-                functions = schedule::for_lanes(plan, target.subgroup, target.group_bytes);
-            }
-            for (lir::Function& function : functions) {
-                function = lir::legalise(std::move(function), target.native);
-            }
+            const auto [plan, functions] = lowered(kernel, facts, numerics, target);
             result.is_small = plan.is_small;
             result.image = image_of(plan, {});
             GpuDevice& gpu = opened(device);

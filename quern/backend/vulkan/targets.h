@@ -1,6 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "quern/backend/vulkan/emit.h"
+#include "quern/lir/lanes.h"
 #include "quern/schedule/plan.h"
 
 namespace quern::vulkan {
@@ -30,5 +35,33 @@ inline lir::Native native_of(const Integers& integers, bool has_float64, bool ha
 inline const schedule::Target kInvocations{.lanes = 1, .native = kNative, .registers = 256};
 inline const schedule::Target kGroups{
     .lanes = 16, .rows = 8, .has_packets = true, .native = kNative, .registers = 8};
+
+/// A kernel as invocations of a device run it.
+struct Lowered {
+    schedule::Plan plan;
+
+    /// Of its stages, legalised.
+    std::vector<lir::Function> functions;
+};
+
+/// By the default schedule. Without `target.atoms` where their matrices find no room. Requires:
+/// schedule::legal.
+inline Lowered lowered(const ir::Kernel& kernel, const ir::Facts& facts, Numerics numerics,
+                       schedule::Target target) {
+    const auto make = [&] {
+        schedule::Plan plan = schedule::plan(kernel, facts, numerics, target);
+        auto functions = schedule::for_lanes(plan, target.subgroup, target.group_bytes);
+        return Lowered{std::move(plan), std::move(functions)};
+    };
+    Lowered result = make();
+    if (!std::ranges::all_of(result.functions, lir::has_room_for_matrices)) {
+        target.atoms.clear();
+        result = make();
+    }
+    for (lir::Function& function : result.functions) {
+        function = lir::legalise(std::move(function), target.native);
+    }
+    return result;
+}
 
 }  // namespace quern::vulkan
