@@ -309,11 +309,23 @@ Tensor combined(const Tensor& parts, ir::BinaryOp op, const LaunchOptions& optio
     return launch(*source, tree.child(tree[tree.root].first, 0), std::vector{parts}, {}, alone);
 }
 
+/// Results of parts are rounded when they are combined, and not before.
+void keep_digits(ir::Kernel& kernel) {
+    for (Stmt& s : kernel.body) {
+        if (s.kind != StmtKind::Store || s.buffer != kernel.output()) continue;
+        const ir::Expr& stored = kernel[s.value];
+        if (stored.kind != ExprKind::Cast || !is_floating(stored.dtype)) continue;
+        s.value = ExprId(stored.a);
+        kernel.buffers[kernel.output()].dtype = kernel[s.value].dtype;
+    }
+}
+
 }  // namespace
 
 void cut_loop(ir::Kernel& kernel, Spread spread) {
     const Cut cut = cut_of(kernel, spread);
     QUERN_CHECK(cut.loop != nullptr, "a loop that can be cut");
+    if (cut.combine) keep_digits(kernel);
     const auto number = [&](const char* name) {
         kernel.scalars.push_back({name, DType::Int64, cut.loop->span});
         return kernel.scalar(std::uint32_t(kernel.scalars.size() - 1));
@@ -403,7 +415,10 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
         work.push_back([&, p] { run_part(source, parts[p], devices[p], results[p]); });
     }
     run_all(work);
-    if (cut.combine) return combined(all, *cut.combine, options);
+    if (cut.combine) {
+        const Tensor result = combined(all, *cut.combine, options);
+        return result.dtype() == whole.dtype ? result : result.to(whole.dtype);
+    }
     const bool is_flat = kernel.buffers[kernel.output()].flat;
     const Shape places = is_flat ? Shape{all.element_count()} : whole.shape;
     for (std::size_t p = 0; p < parts.size(); ++p) {

@@ -241,6 +241,25 @@ TEST(Check94, PartsOfAReductionThatIsExactInAnyOrderAreCombined) {
     }
 }
 
+TEST(Check94, PartsOfAReductionAreRoundedOnceWhenTheyAreCombined) {
+    const Kernel whole = example("06");
+    const std::string sum =
+        "compute(x) {\n    @kernel reduce(+)\n    for i in 0..len:\n        yield x[i]\n}";
+    std::vector<double> values(40, 6000);
+    std::fill_n(values.begin() + 20, 20, -6000);
+    for (const std::string& list : device_lists()) {
+        for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+            // 300^2 is above the largest float16, and so is each half of the second sum.
+            const Tensor large = Tensor::from({4}, {300.0, 300.0, 300.0, 300.0}).to(dtype);
+            const Tensor norm = Kernel(spread(example_text("06"), list, "data"))(large);
+            EXPECT_EQ(norm.dtype(), dtype);
+            EXPECT_EQ(norm.item(), whole.on(first_of(list))(large).item()) << list;
+            const Tensor terms = Tensor::from({40}, values).to(dtype);
+            EXPECT_EQ(Kernel(spread(sum, list, "data"))(terms).item(), 0) << list;
+        }
+    }
+}
+
 TEST(Check94, PartsAreCombinedByTheOperatorOfTheResultAndNotOfAnotherSum) {
     const std::string text =
         "compute(x) {\n    @kernel reduce(max)\n    for i in 0..n:\n        var total = 0.0\n"
