@@ -64,12 +64,16 @@ struct Task {
     std::function<void()> call;
     std::shared_ptr<Completion> done;
 
+    /// Where the system gives no thread, on the one that begins it.
+    bool runs_anyway = false;
+
     /// Behind it in the queue.
     std::shared_ptr<Task> next;
 };
 
 /// Runs the task on a thread of the library, and then finishes what it does, with what it threw, or
-/// with OutOfMemory if the system gives no thread. Called once for each task.
+/// with OutOfMemory if the system gives no thread and it does not run anyway. Called once for each
+/// task.
 void run_later(std::shared_ptr<Task> task) noexcept;
 
 [[noreturn]] void refuse_empty_future();
@@ -119,7 +123,7 @@ public:
     }
 
     /// For `co_await future`: the coroutine goes on with the result, on a thread of the library
-    /// unless it was there before.
+    /// unless it was there before. It may wait for other work there.
     auto operator co_await() const { return Awaiter{*this}; }
 
     /// Whether the two are of one result.
@@ -133,7 +137,12 @@ private:
         bool await_ready() const { return future.is_ready(); }
         template <class Coroutine>
         void await_suspend(Coroutine coroutine) const {
-            future.state().then([coroutine]() mutable { coroutine.resume(); });
+            // As a task, since what else follows the work may be what the coroutine waits for.
+            auto task = std::make_shared<detail::Task>(
+                [coroutine]() mutable noexcept { coroutine.resume(); },
+                std::make_shared<detail::Completion>());
+            task->runs_anyway = true;
+            future.state().then([task] { detail::run_later(task); });
         }
         T await_resume() const { return future.get(); }
     };

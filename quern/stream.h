@@ -35,12 +35,7 @@ public:
     /// An error is the future's; what comes behind runs all the same.
     template <class Work>
     auto run(Work work) {
-        using T = std::invoke_result_t<Work&>;
-        static_assert(!std::is_void_v<T>, "work of a stream returns a value");
-        auto state = std::make_shared<detail::FutureState<T>>();
-        enqueue(std::make_shared<detail::Task>(
-            [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state));
-        return Future<T>(std::move(state));
+        return run_behind(std::vector<Future<int>>(), std::move(work));
     }
 
     /// What has been given to this stream so far.
@@ -53,8 +48,26 @@ public:
     void synchronize() const { record().wait(); }
 
 private:
+    friend class AsyncKernel;
     struct State;
-    void enqueue(std::shared_ptr<detail::Task> task);
+
+    /// The same, when the work of `others` is done too, whether or not it failed.
+    template <class U, class Work>
+    auto run_behind(const std::vector<Future<U>>& others, Work work) {
+        using T = std::invoke_result_t<Work&>;
+        static_assert(!std::is_void_v<T>, "work of a stream returns a value");
+        std::vector<std::shared_ptr<detail::Completion>> before;
+        for (const Future<U>& other : others) before.push_back(other.state_);
+        auto state = std::make_shared<detail::FutureState<T>>();
+        enqueue(
+            std::make_shared<detail::Task>(
+                [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state),
+            std::move(before));
+        return Future<T>(std::move(state));
+    }
+
+    void enqueue(std::shared_ptr<detail::Task> task,
+                 std::vector<std::shared_ptr<detail::Completion>> others);
     std::shared_ptr<State> state_;
 };
 

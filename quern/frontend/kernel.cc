@@ -357,7 +357,7 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
             };
             return or_out_of_memory("kernel", [&] { return held->during(with_all); });
         };
-        if (stream_) return Stream(*stream_).run(std::move(work));
+        if (stream_) return Stream(*stream_).run_behind(futures, std::move(work));
         return run_after<Tensor>(futures, std::move(work));
     });
 }

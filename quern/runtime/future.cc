@@ -16,6 +16,9 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
 #endif
 
 namespace quern::detail {
@@ -180,6 +183,18 @@ private:
     Executor() {
         // For programs whose first thread neither loaded the library nor began anything.
         std::atexit(finish);
+#if defined(__unix__) || defined(__APPLE__)
+        ::pthread_atfork(nullptr, nullptr, begin_anew);
+#endif
+    }
+
+    struct InChild {};
+    explicit Executor(InChild) {}
+
+    /// A child of fork() has none of the threads, and of what they did nobody knows how far it is.
+    static void begin_anew() {
+        is_worker() = false;
+        new (&instance()) Executor(InChild{});
     }
 
     static void finish() { instance().finish_all(); }
@@ -334,8 +349,8 @@ void Completion::then(std::unique_ptr<Continuation> next) noexcept {
 void run_later(std::shared_ptr<Task> task) noexcept {
     if (Executor::instance().post(task)) return;
     const std::shared_ptr<Completion> done = task->done;
-    task->call = [] { raise_out_of_memory("async"); };
-    done->finish(error_of(task->call));
+    if (!task->runs_anyway) task->call = [] { raise_out_of_memory("async"); };
+    done->finish(error_of_all(*task, [](const auto& wait) { wait(); }));
 }
 
 #endif

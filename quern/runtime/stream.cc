@@ -39,7 +39,7 @@ void Event::wait() const {
 
 Stream::Stream() : state_(or_out_of_memory("stream", [] { return std::make_shared<State>(); })) {}
 
-void Stream::enqueue(std::shared_ptr<detail::Task> task) {
+void Stream::enqueue(std::shared_ptr<detail::Task> task, Completions others) {
     or_out_of_memory("stream", [&] {
         Completions before = {task->done};
         const auto missing = std::make_shared<std::atomic<std::size_t>>();
@@ -47,18 +47,22 @@ void Stream::enqueue(std::shared_ptr<detail::Task> task) {
             if (missing->fetch_sub(1) == 1) detail::run_later(task);
         };
         std::vector<std::unique_ptr<detail::Continuation>> next;
+        const auto add_next = [&] {
+            next.push_back(std::make_unique<detail::Continuation>());
+            next.back()->call = one_less;
+        };
+        for (std::size_t i = 0; i < others.size(); ++i) add_next();
         {
             const Lock lock(state_->mutex);
-            for (std::size_t i = 0; i < state_->before.size(); ++i) {
-                next.push_back(std::make_unique<detail::Continuation>());
-                next.back()->call = one_less;
-            }
+            for (std::size_t i = 0; i < state_->before.size(); ++i) add_next();
+            others.reserve(others.size() + state_->before.size());
             // From here on nothing fails: what comes behind waits for this.
             std::swap(before, state_->before);
         }
+        others.insert(others.end(), before.begin(), before.end());
         // One more than there are, so that it does not begin before all of them are asked.
-        *missing = before.size() + 1;
-        for (std::size_t i = 0; i < before.size(); ++i) before[i]->then(std::move(next[i]));
+        *missing = others.size() + 1;
+        for (std::size_t i = 0; i < others.size(); ++i) others[i]->then(std::move(next[i]));
         one_less();
     });
 }

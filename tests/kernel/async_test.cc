@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <future>
+#include <iterator>
 #include <thread>
 
 #include "quern/kernel.h"
@@ -42,6 +45,34 @@ TEST(AsyncKernel, GivesWhatTheKernelGives) {
             EXPECT_TRUE(futures[std::size_t(i)].get().shares_storage_with(all[std::size_t(i)]));
         }
     }
+}
+
+/// Of this process.
+std::ptrdiff_t count_of_threads() {
+    const std::filesystem::directory_iterator threads("/proc/self/task");
+    return std::distance(begin(threads), end(threads));
+}
+
+TEST(AsyncKernel, NoThreadWaitsForAnOperandOnAStreamEither) {
+    if (!std::filesystem::exists("/proc/self/task")) GTEST_SKIP() << "no /proc";
+    const Kernel kernel = Kernel(kScale).on(Device("interpreter"));
+    std::promise<void> gate;
+    const Future<Tensor> slow = run_async<Tensor>([opened = gate.get_future().share()] {
+        opened.wait();
+        return Tensor::from<float>({1}, {7});
+    });
+    const std::ptrdiff_t before = count_of_threads();
+    std::vector<Stream> streams(50);
+    std::vector<Future<Tensor>> all;
+    for (const Stream& stream : streams) {
+        all.push_back(kernel.async(stream)(slow, arg("factor", 2)));
+        all.push_back(kernel.async(stream)(all.back(), arg("factor", 3)));
+    }
+    // Others of the library may begin meanwhile.
+    EXPECT_LT(count_of_threads(), before + 10);
+    gate.set_value();
+    EXPECT_EQ(all.back().get().item(), 42);
+    when_all(all).wait();
 }
 
 TEST(AsyncKernel, IsMadeFromATextThatTheCompilerChecked) {

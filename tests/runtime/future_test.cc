@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "quern/error.h"
+#include "quern/stream.h"
+#include "tests/sanitized.h"
 
 #if defined(__cpp_impl_coroutine)
 #include <coroutine>
@@ -201,6 +203,24 @@ TEST(FuturesDeathTest, AProgramThatEndsWaitsForItsWork) {
         ::testing::ExitedWithCode(3), "the work is done");
 }
 
+TEST(Futures, HaveThreadsOfTheirOwnInAChildOfFork) {
+    if (kSanitized) GTEST_SKIP() << "the thread sanitizer ends a child that begins threads";
+    EXPECT_EQ(run_async<int>([] { return 1; }).get(), 1);
+    EXPECT_EXIT(
+        {
+            const int got = run_async<int>([] { return 2; }).get();
+            std::exit(got == 2 ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+    // What goes on in the parent is not waited for.
+    Gate gate;
+    const Future<int> waiting = gate.after(1);
+    EXPECT_EXIT(std::exit(run_async<int>([] { return 0; }).get()), ::testing::ExitedWithCode(0),
+                "");
+    gate.open();
+    EXPECT_EQ(waiting.get(), 1);
+}
+
 #if defined(__cpp_impl_coroutine)
 /// A coroutine that nobody waits for.
 struct Detached {
@@ -231,6 +251,27 @@ TEST(Futures, AreAwaitedByCoroutines) {
     EXPECT_EQ(sum.get_future().get(), "3");
     add(ready_future(1), failing<int>("broken"), error);
     EXPECT_EQ(error.get_future().get(), "broken");
+}
+
+Detached synchronize_after(Future<int> future, Stream stream, std::promise<bool>& is_done) {
+    co_await future;
+    stream.synchronize();
+    is_done.set_value(true);
+}
+
+TEST(Futures, AreAwaitedByCoroutinesThatWaitForWhatFollowsTheSameWork) {
+    Gate gate;
+    Stream stream;
+    const Future<int> first = stream.run([opened = gate.opened] {
+        opened.wait();
+        return 1;
+    });
+    std::promise<bool> is_done;
+    synchronize_after(first, stream, is_done);
+    const Future<int> behind = stream.run([] { return 2; });
+    gate.open();
+    EXPECT_EQ(behind.get(), 2);
+    EXPECT_TRUE(is_done.get_future().get());
 }
 #endif
 
