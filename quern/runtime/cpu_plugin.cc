@@ -1,5 +1,9 @@
 #include "quern/runtime/cpu_plugin.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <string_view>
 
@@ -13,6 +17,17 @@ namespace quern::cpu {
 namespace {
 
 constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512", "neon"};
+
+#if defined(__x86_64__)
+/// What code for AVX2 has besides: x86-64-v3. Compilers' own question names not all of it.
+bool has_the_rest_of_v3() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned kMovbe = 1U << 22, kF16c = 1U << 29, kLzcnt = 1U << 5;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & kMovbe) || !(c & kF16c)) return false;
+    if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & kLzcnt)) return false;
+    return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+#endif
 
 }  // namespace
 
@@ -43,11 +58,11 @@ bool has(Simd simd) {
             return __builtin_cpu_supports("sse4.1");
         case Simd::Avx2:
             return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                   __builtin_cpu_supports("bmi2");
+                   has_the_rest_of_v3();
         case Simd::Avx512:
-            return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                   __builtin_cpu_supports("avx512vl");
+            return has(Simd::Avx2) && __builtin_cpu_supports("avx512f") &&
+                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
         case Simd::Neon:
             return false;
     }
