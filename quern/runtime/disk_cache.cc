@@ -314,11 +314,7 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
     const unsigned number = counter.fetch_add(1);
     const std::string path = path_of(key);
     const std::string name = path.substr(folder_.size() + 1);
-    const std::string temporary = name + '-' + std::to_string(::getpid()) + '-' +
-                                  std::to_string(number) + std::string(kTemporary);
-    Descriptor file(::openat(folder.get(), temporary.c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file.is_open()) return warn_of(path, "not kept: " + system_reason(errno));
+    // Nothing is allocated while there is a file that nobody else would remove.
     std::vector<std::byte> rest(key.size() + value.size());
     std::memcpy(rest.data(), key.data(), key.size());
     std::copy(value.begin(), value.end(), rest.begin() + std::ptrdiff_t(key.size()));
@@ -326,6 +322,26 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
     header.key_size = key.size();
     header.value_size = value.size();
     header.checksum = checksum_of(header, rest);
+    std::string temporary;
+    const auto open_new = [&](unsigned suffix) {
+        temporary = name + '-' + std::to_string(::getpid()) + '-' + std::to_string(suffix) +
+                    std::string(kTemporary);
+        return ::openat(folder.get(), temporary.c_str(),
+                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    };
+    // Others are of another thread, or of a process of the same number that was killed: in
+    // containers many are number 1.
+    constexpr unsigned kMostOthers = 1000;
+    int opened = open_new(0);
+    for (unsigned i = 1; opened < 0 && errno == EEXIST && i < kMostOthers; ++i) {
+        opened = open_new(i);
+    }
+    Descriptor file(opened);
+    if (!file.is_open()) {
+        const int error = errno;
+        shrink(folder.get(), most_bytes_);
+        return warn_of(path, "not kept: " + system_reason(error));
+    }
     const auto rename = [&] {
         return ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) == 0;
     };

@@ -245,6 +245,19 @@ TEST(DiskCacheTest, LeavesNothingHalfWrittenOnAFullDisk) {
     EXPECT_EQ(files, 1);
 }
 
+TEST(DiskCacheTest, IsNotHinderedByWhatAKilledProcessOfTheSameNumberLeft) {
+    const TestFolder folder;
+    const Warnings warnings;
+    const DiskCache cache(folder / "cache", kRoom);
+    cache.write("key", bytes_of("value"));
+    const std::string left = cache.path_of("key") + '-' + std::to_string(getpid()) + "-0.tmp";
+    replace(left, "half");
+    cache.write("key", bytes_of("another"));
+    EXPECT_EQ(cache.read("key"), bytes_of("another"));
+    EXPECT_EQ(warnings.list().size(), 0u);
+    EXPECT_TRUE(fs::exists(left));
+}
+
 TEST(DiskCacheTest, RemovesWhatWasNotUsedForLongest) {
     const TestFolder folder;
     const DiskCache cache(folder / "cache", 10000);
