@@ -139,6 +139,22 @@ bool run(const LaunchRecord& record, std::span<const Tensor* const> operands, Te
     return record.kernel->run(record.launch, addresses, progress);
 }
 
+/// Poisons a result unless it is kept: also where an error leaves it half-written.
+class Written {
+public:
+    explicit Written(Tensor& result) : result_(result) {}
+    ~Written() {
+        if (!is_kept_) poison(result_);
+    }
+    Written(const Written&) = delete;
+    Written& operator=(const Written&) = delete;
+    void keep() { is_kept_ = true; }
+
+private:
+    Tensor& result_;
+    bool is_kept_ = false;
+};
+
 }  // namespace
 
 std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
@@ -162,10 +178,11 @@ bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> oper
                       result.device() == record.device && result.is_contiguous() &&
                       (is_aligned || !record.kernel->is_streamed());
     if (!fits) return false;
+    Written written(result);
     if (record.is_cleared && result.bytes() > 0) std::memset(result.data(), 0, result.bytes());
-    if (run(record, operands, result, {})) return true;
-    poison(result);
-    return false;
+    if (!run(record, operands, result, {})) return false;
+    written.keep();
+    return true;
 }
 
 void poison(Tensor& result) {

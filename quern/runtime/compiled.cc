@@ -61,11 +61,20 @@ private:
     std::size_t size_ = 0;
 };
 
-/// For the arrays of its lanes.
-std::byte* thread_scratch(std::size_t bytes) {
-    thread_local Kept kept;
-    return kept.at_least(bytes);
-}
+/// For the arrays of a thread's lanes. What is large is there for one launch.
+class ThreadScratch {
+public:
+    explicit ThreadScratch(std::size_t bytes) {
+        constexpr std::size_t kMost = std::size_t{1} << 20;
+        thread_local Kept kept;
+        data_ = (bytes <= kMost ? kept : own_).at_least(bytes);
+    }
+    std::byte* data() const { return data_; }
+
+private:
+    Kept own_;
+    std::byte* data_ = nullptr;
+};
 
 /// For the small arrays that stages of a launch share. Taken from what the thread keeps while the
 /// launch lasts: another may run on the thread where this one waits for its parts.
@@ -414,8 +423,9 @@ bool CompiledKernel::run(const ReadyLaunch& launch, std::span<void* const> addre
             const std::int64_t count = stage.points / pieces + (piece < stage.points % pieces);
             const bool has_run =
                 parallel_for(count, stage.threads, [&](std::int64_t begin, std::int64_t end) {
+                    const ThreadScratch local(launch.local + Storage::kAlignment);
                     return call(stage.entry, stage.words.data(), buffers.data(), from + begin,
-                                from + end, thread_scratch(launch.local + Storage::kAlignment));
+                                from + end, local.data());
                 });
             if (!has_run) return false;
             if (!progress || Clock::now() - told < kProgressInterval) continue;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "quern/kernel.h"
+#include "quern/memory.h"
 #include "quern/static_kernel.h"
 #include "quern/support/processor.h"
 #include "tests/cpu/compiled_run.h"
@@ -48,6 +49,24 @@ Tensor numbers(const Shape& shape, float first) {
     std::vector<float> values(std::size_t(element_count(shape)));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + float(i);
     return Tensor::from(shape, values);
+}
+
+TEST_F(Launches, KeepNoLargeArrayOfAThread) {
+    const Kernel reversed = kernel(R"(compute(x) {
+    @kernel custom
+    for b in 0..rows:
+        var t = zeros(n)
+        for i in 0..n: t[i] = x[b, i] * 2.0
+        for i in 0..n: out[b, i] = t[n - 1 - i]
+})");
+    const Tensor x = uniform({4, 1 << 19}, 1);
+    Tensor y({4, 1 << 19}, DType::Float32);
+    const std::size_t before = memory_counters().live;
+    for (int i = 0; i < 2; ++i) {
+        reversed.into(y, x);
+        EXPECT_EQ(memory_counters().live, before);
+    }
+    EXPECT_EQ(y.data<float>()[0], 2 * x.data<float>()[(1 << 19) - 1]);
 }
 
 TEST_F(Launches, AgainReadTheElementsThatThereAreNow) {

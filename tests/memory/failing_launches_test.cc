@@ -19,6 +19,7 @@
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/kernel_bundle.h"
+#include "quern/memory.h"
 #include "quern/memory_pool.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/disk_cache.h"
@@ -112,6 +113,44 @@ TEST_P(FailingAllocationsOn, LeaveNoResultOfAFailedKernelHalfWritten) {
         require(false);
     };
     EXPECT_GT(fail_each_allocation(action, prepare), 4);
+}
+
+TEST(Launches, LeaveNoResultOfAThreadWithoutMemoryHalfWritten) {
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no device cpu";
+    // Each thread has an array that is not kept between launches.
+    const Kernel reversed = Kernel(R"(compute(x) {
+    @kernel custom
+    for b in 0..rows:
+        var t = zeros(n)
+        for i in 0..n: t[i] = x[b, i] * 2.0
+        for i in 0..n: out[b, i] = t[n - 1 - i]
+})")
+                                .on(Device("cpu"));
+    constexpr std::int64_t kRows = 8, kColumns = (std::int64_t{1} << 18) + 1;
+    const Tensor x({kRows, kColumns}, DType::Float32);
+    Tensor result({kRows, kColumns}, DType::Float32);
+    const auto is_all = [&](float value) {
+        const float* const elements = result.data<float>();
+        return std::all_of(elements, elements + kRows * kColumns, [&](float element) {
+            return element == value || (element != element && value != value);
+        });
+    };
+    const auto reset = [&] {
+        std::fill_n(result.data<float>(), kRows * kColumns, 7.0F);
+        trim_memory();
+    };
+    reversed.into(result, x);
+    reset();
+    long failures = 0;
+    const auto prepare = [&] {
+        const float value = result.data<float>()[0];
+        require(is_all(value));
+        failures += value != value;
+        reset();
+    };
+    fail_each_allocation([&] { reversed.into(result, x); }, prepare);
+    require(is_all(0));
+    EXPECT_GT(failures, 0);
 }
 
 TEST_P(FailingAllocationsOn, LoseNothingThatWaitsForSeveral) {
