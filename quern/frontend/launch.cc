@@ -19,6 +19,7 @@
 #include "quern/runtime/disk_cache.h"
 #include "quern/runtime/held.h"
 #include "quern/runtime/kernel_cache.h"
+#include "quern/runtime/later_warnings.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/threads.h"
@@ -128,6 +129,7 @@ std::shared_ptr<const CompiledKernel> CompiledKernels::find_or_make(const ir::Ke
                                                                     const ir::Facts& facts,
                                                                     Numerics numerics,
                                                                     schedule::Observer* observer) {
+    const LaterWarnings later;
     const Lock lock(mutex_);
     if (auto loaded = loaded_.find(kernel, facts, numerics)) return loaded;
     auto& kernels = kernels_[std::size_t(numerics)];

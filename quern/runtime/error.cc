@@ -1,8 +1,12 @@
 #include "quern/error.h"
 
+#include <exception>
 #include <iostream>
 #include <set>
+#include <utility>
 
+#include "quern/runtime/later_warnings.h"
+#include "quern/support/check.h"
 #include "quern/support/threads.h"
 
 namespace quern {
@@ -48,7 +52,34 @@ WarningHandler set_warning_handler(WarningHandler handler) {
     return std::exchange(state.handler, std::move(handler));
 }
 
+LaterWarnings*& LaterWarnings::current() noexcept {
+    static thread_local LaterWarnings* innermost = nullptr;
+    return innermost;
+}
+
+LaterWarnings::LaterWarnings()
+    : outer_(std::exchange(current(), this)), errors_(std::uncaught_exceptions()) {}
+
+LaterWarnings::~LaterWarnings() noexcept(false) {
+    current() = outer_;
+#if QUERN_EXCEPTIONS
+    for (const Diagnostic& diagnostic : all_) {
+        try {
+            warn(diagnostic);
+        } catch (...) {
+            if (std::uncaught_exceptions() == errors_) throw;
+        }
+    }
+#else
+    for (const Diagnostic& diagnostic : all_) warn(diagnostic);
+#endif
+}
+
 void warn(const Diagnostic& diagnostic) {
+    if (LaterWarnings* const later = LaterWarnings::current()) {
+        later->all_.push_back(diagnostic);
+        return;
+    }
     Warnings& state = warnings();
     const Lock lock(state.mutex);
     if (const WarningHandler handler = state.handler) {
