@@ -13,10 +13,12 @@
 
 #include "quern/error.h"
 #include "quern/frontend/prepare.h"
+#include "quern/frontend/vulkan_launch.h"
 #include "quern/lang/parse.h"
 #include "quern/runtime/cpu_plugin.h"
 #include "quern/runtime/device_options.h"
 #include "quern/runtime/disk_cache.h"
+#include "quern/support/check.h"
 #include "quern/support/threads.h"
 
 namespace quern::frontend {
@@ -338,6 +340,27 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
     return {};
 }
 
+namespace {
+
+/// Code that the driver does not take is its fault too.
+std::string fault_or_error(const Probe& probe, const Device& device) {
+    const auto run = [&](const Probe& each) {
+        const Probing probing;
+        return on_vulkan(each, device);
+    };
+#if QUERN_EXCEPTIONS
+    try {
+        return fault_of(probe, run);
+    } catch (const UncompiledCode& error) {
+        return error.what();
+    }
+#else
+    return fault_of(probe, run);
+#endif
+}
+
+}  // namespace
+
 std::string fault_of(const Probe& probe, const Device& device) {
     if (is_probing()) return {};
     const std::string key = key_of(probe, device);
@@ -351,10 +374,7 @@ std::string fault_of(const Probe& probe, const Device& device) {
     const DiskCache* const cache = DiskCache::of_process();
     std::string fault;
     if (!cache || !cache->read(key)) {
-        fault = fault_of(probe, [&](const Probe& each) {
-            const Probing probing;
-            return on_vulkan(each, device);
-        });
+        fault = fault_or_error(probe, device);
         if (cache && fault.empty()) cache->write(key, {});
     }
     return noted(probe, device, key, fault);

@@ -134,22 +134,29 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         return compiled(device, kernel, facts, numerics, chosen);
     };
     auto code = make(variant.points);
-    if (code->has_float16 && !fault_of(probe_of_float16(), device, code->error).empty()) {
+    // Code that does without what the driver did not take, if that is what it was.
+    const auto has_fault = [&](const Probe& probe) {
+        if (!code->error.empty() && !code->is_of_code) return false;
+        return !fault_of(probe, device, code->error).empty();
+    };
+    if (code->has_float16 && has_fault(probe_of_float16())) {
         chosen.may_have_float16 = false;
         code = make(variant.points);
     }
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
     const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.
-    if (has_matrices && !fault_of(probe_of_matrices(), device, code->error).empty()) {
+    if (has_matrices && has_fault(probe_of_matrices())) {
         code = make(vulkan::PointsAre::GroupsByLanes);
     }
     const bool has_subgroups = has([](const vulkan::Groups& g) { return g.subgroup > 1; });
-    if (has_subgroups && !fault_of(probe_of_subgroups(), device).empty()) {
+    if (has_subgroups && has_fault(probe_of_subgroups())) {
         code = make(vulkan::PointsAre::GroupsByMemory);
     }
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
-    if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
+    const std::string error = "[" + device.id() + "] " + code->error;
+    if (code->is_of_code) raise(UncompiledCode(error));
+    if (!code->error.empty()) raise(DeviceError(error));
     const bool has_lanes = has(&vulkan::Groups::are_lanes);
     for (const Probe& probe : probes_for(kernel, numerics, has_lanes)) {
         if (fault_of(probe, device).empty()) continue;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quern/device.h"
+#include "quern/error.h"
 #include "quern/ir/facts.h"
 #include "quern/lang/parse.h"
 #include "quern/numerics.h"
@@ -15,6 +16,11 @@
 namespace quern::frontend {
 
 struct BoundLaunch;
+
+/// A driver did not compile the code of a kernel.
+class UncompiledCode final : public DeviceError {
+    using DeviceError::DeviceError;
+};
 
 /// What the devices "vulkan:N" have of one kernel, for each set of facts that they met.
 /// Thread-safe.

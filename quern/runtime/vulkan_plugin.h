@@ -130,6 +130,9 @@ struct Compiled {
 
     /// What the driver did not take. Empty if it worked.
     std::string error;
+
+    /// It is the code that it did not take, which may ask for what the driver says to have.
+    bool is_of_code = false;
 };
 
 /// Keeps what drivers made of kernels, for other processes. Thread-safe.
@@ -187,8 +190,10 @@ struct Outcome {
     /// The host has no memory left.
     bool is_host_full = false;
 
-    /// Bytes that the device has no memory for, or 0.
+    /// Bytes that the device has no memory for, or 0; and whether it is the host's memory that the
+    /// device sees.
     std::size_t out_of_memory = 0;
+    bool is_of_staging = false;
 
     /// What the driver reports, or empty; and whether the device is lost by it.
     std::string error;

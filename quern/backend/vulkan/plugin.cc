@@ -140,7 +140,7 @@ public:
                             : ", since buffers above maxStorageBufferRange are several";
                     result.refusal = "a kernel of " + std::to_string(bindings) + " bindings" + why +
                                      ": it has " + std::to_string(abilities.most_bindings()) +
-                                     " (maxPerStageDescriptorStorageBuffers)";
+                                     " (" + abilities.name_of_most_bindings() + ")";
                     return result;
                 }
                 const auto words = emit(function, controls, integers, abilities.buffers, windows);
@@ -164,6 +164,9 @@ public:
             result.pipelines = std::move(pipelines);
         } catch (const std::bad_alloc&) {
             result.is_host_full = true;
+        } catch (const VulkanError& error) {
+            result.error = error.what();
+            result.is_of_code = !error.is_of_memory() && !error.is_lost();
         } catch (const std::exception& error) {
             result.error = error.what();
         }

@@ -35,6 +35,16 @@ std::string name_of(VkResult result) {
             return "the driver does not start";
         case VK_ERROR_INCOMPATIBLE_DRIVER:
             return "there is no driver";
+        case VK_ERROR_MEMORY_MAP_FAILED:
+            return "memory cannot be mapped";
+        case VK_ERROR_EXTENSION_NOT_PRESENT:
+            return "an extension is not there";
+        case VK_ERROR_FEATURE_NOT_PRESENT:
+            return "a feature is not there";
+        case VK_ERROR_TOO_MANY_OBJECTS:
+            return "there are too many of them";
+        case VK_ERROR_UNKNOWN:
+            return "the driver does not say why";
         case VK_TIMEOUT:
             return "no answer in time";
         default:

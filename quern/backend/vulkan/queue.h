@@ -20,6 +20,11 @@ public:
     VulkanError(const char* call, VkResult result);
     bool is_lost() const { return result_ == VK_ERROR_DEVICE_LOST; }
 
+    /// Nobody's fault: later it may work.
+    bool is_of_memory() const {
+        return result_ == VK_ERROR_OUT_OF_DEVICE_MEMORY || result_ == VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+
 private:
     VkResult result_;
 };

@@ -11,12 +11,14 @@
 //   "say modules"         each module that is made is said, as "mock: module"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
+//   "no shuffles"         code whose lanes exchange values is not compiled
 //   "no matrices"         products of matrices are said to be there, and not compiled
 //   "other halves"        code that has float16 subtracts where it adds
 //   "few subgroups"       a work-group is said to have at most 2 subgroups
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
+//   "uncached memory"     the host sees no memory through its caches
 //   "transfer queue"      there is a family of one queue that only copies. What either queue is
 //   given
 //                         it does when somebody waits for it, the host or what the other does;
@@ -277,13 +279,17 @@ VKAPI_ATTR VkResult VKAPI_CALL create_other_halves(VkDevice device,
     return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL create_no_matrices(VkDevice device,
-                                                  const VkShaderModuleCreateInfo* about,
-                                                  const VkAllocationCallbacks* from,
-                                                  VkShaderModule* made) {
-    constexpr std::uint32_t kHeader = 5, kCapability = 2 << 16 | 17, kOfMatrices = 6022;
+constexpr std::uint32_t kOfShuffles = 65, kOfMatrices = 6022;
+
+/// Code with that capability is not compiled.
+template <std::uint32_t capability>
+VKAPI_ATTR VkResult VKAPI_CALL create_without(VkDevice device,
+                                              const VkShaderModuleCreateInfo* about,
+                                              const VkAllocationCallbacks* from,
+                                              VkShaderModule* made) {
+    constexpr std::uint32_t kHeader = 5, kCapability = 2 << 16 | 17;
     for (std::size_t at = kHeader; about->pCode[at] == kCapability; at += 2) {
-        if (about->pCode[at + 1] == kOfMatrices && say_here()) return VK_ERROR_UNKNOWN;
+        if (about->pCode[at + 1] == capability && say_here()) return VK_ERROR_UNKNOWN;
     }
     return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, about, from, made);
 }
@@ -440,7 +446,11 @@ PFN_vkVoidFunction of_order(const char* name) {
             return PFN_vkVoidFunction(&extensions);
         }
         if (is_name("vkCreateDevice")) return PFN_vkVoidFunction(&create_without_matrices);
-        if (is_name("vkCreateShaderModule")) return PFN_vkVoidFunction(&create_no_matrices);
+        if (is_name("vkCreateShaderModule"))
+            return PFN_vkVoidFunction(&create_without<kOfMatrices>);
+    }
+    if (is("no shuffles") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&create_without<kOfShuffles>);
     }
     if (is("keeps code") || is("keeps foreign code")) {
         if (is_name("vkCreatePipelineCache")) return PFN_vkVoidFunction(&create_cache);
