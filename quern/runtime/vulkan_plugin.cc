@@ -89,6 +89,12 @@ void raise_none(std::size_t device, std::size_t bytes, const std::string& lost) 
 void raise_if_failed(std::size_t device, const Outcome& outcome) {
     const std::string id = "vulkan:" + std::to_string(device);
     if (outcome.is_host_full) raise_out_of_memory(id);
+    if (outcome.out_of_memory > 0 && outcome.is_of_staging) {
+        raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes of the host's memory that "
+                                      "the device sees, got none",
+                                      id, outcome.out_of_memory),
+                          outcome.out_of_memory));
+    }
     if (outcome.out_of_memory > 0) raise_no_room(device, outcome.out_of_memory);
     if (outcome.is_lost) raise(DeviceLost("[" + id + "] " + outcome.error));
     if (!outcome.error.empty()) raise(DeviceError("[" + id + "] " + outcome.error));

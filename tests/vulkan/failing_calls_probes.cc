@@ -82,6 +82,11 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
     say_groups(c, vulkan::PointsAre::Groups);
 }
 
+/// Whether the host sees the memory of the first device.
+TEST(FailingCallsProbe, DISABLED_SaysMemory) {
+    std::printf("%s\n", vulkan::is_memory_seen(0) ? "seen" : "not seen");
+}
+
 /// Lanes that read what others wrote, in the group's memory and in the device's, on each device.
 TEST(FailingCallsProbe, DISABLED_RunsShared) {
     const auto reversed = [](int size) {

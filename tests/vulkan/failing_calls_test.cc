@@ -171,6 +171,36 @@ TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
 }
 
+TEST_F(FailingCalls, SubgroupsThatADriverDoesNotCompileAreNotUsed) {
+    const Probed none = probe("no shuffles", QUERN_MOCK_LOADER, "RunsGroups");
+    EXPECT_TRUE(none.has_happened);
+    EXPECT_TRUE(none.ended_well) << none.said;
+    EXPECT_TRUE(none.says("vulkan:0: right\nvulkan:0: right\n")) << none.said;
+    const std::string warning = "fails the test of sums by subgroups of a work-group: ";
+    const std::size_t first = none.said.find(
+        warning + "vkCreateShaderModule: the driver does not say why; lanes use memory instead");
+    ASSERT_NE(first, std::string::npos) << none.said;
+    EXPECT_EQ(none.said.find(warning, first + 1), std::string::npos) << "a warning for each";
+}
+
+TEST_F(FailingCalls, ForWantOfMemorySayNothingOfTheDriver) {
+    const Probed halves = probe("vkCreateComputePipelines 1 -1", QUERN_MOCK_LOADER, "RunsHalves");
+    EXPECT_TRUE(halves.has_failed);
+    EXPECT_TRUE(halves.says("vkCreateComputePipelines: the host is out of memory")) << halves.said;
+    EXPECT_FALSE(halves.says("fails the test")) << halves.said;
+}
+
+TEST_F(FailingCalls, NoneWhereTheHostSeesMemoryPastItsCaches) {
+    const Probed cached = probe("", QUERN_MOCK_LOADER, "SaysMemory");
+    EXPECT_TRUE(cached.says("seen\n") && !cached.says("not seen\n")) << cached.said;
+    const Probed uncached = probe("uncached memory", QUERN_MOCK_LOADER, "SaysMemory");
+    EXPECT_TRUE(uncached.has_happened);
+    EXPECT_TRUE(uncached.says("not seen\n")) << uncached.said;
+    const Probed used = probe("uncached memory");
+    EXPECT_TRUE(used.is_as_promised()) << used.said;
+    EXPECT_TRUE(used.says("vulkan:0: right\nvulkan:0: right\n")) << used.said;
+}
+
 /// SwiftShader, which has no float16, is not asked for matrices.
 TEST_F(FailingCalls, MatricesThatADriverDoesNotCompileAreNotUsed) {
     const Probed none = probe("no matrices", QUERN_MOCK_LOADER, "RunsMatrices");
@@ -434,6 +464,15 @@ TEST_F(FailingCalls, OfAllAllocationsAreOutOfMemoryThatNamesWhatTheDeviceHas) {
     const std::size_t at = probed.said.find("OutOfMemory [vulkan:0] expected room for ");
     ASSERT_NE(at, std::string::npos) << probed.said;
     EXPECT_NE(probed.said.find("bytes, got none of the device's ", at), std::string::npos);
+}
+
+TEST_F(FailingCalls, OfStagingAreOutOfMemoryOfTheHosts) {
+    const Probed probed = probe("memory of its own; vkMapMemory 0 -5");
+    EXPECT_TRUE(probed.has_failed);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_TRUE(probed.says("OutOfMemory [vulkan:0] expected room for ")) << probed.said;
+    EXPECT_TRUE(probed.says("bytes of the host's memory that the device sees, got none"))
+        << probed.said;
 }
 
 TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <spirv/unified1/spirv.hpp11>
 #include <string_view>
 
@@ -50,20 +51,20 @@ VkBool32 flag(const Abilities& abilities, const Feature& feature) {
 
 /// Whether the driver has Mesa's compiler.
 bool is_of_mesa(VkDriverId driver) {
-    switch (driver) {
-        case VK_DRIVER_ID_MESA_RADV:
-        case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA:
-        case VK_DRIVER_ID_MESA_LLVMPIPE:
-        case VK_DRIVER_ID_MESA_TURNIP:
-        case VK_DRIVER_ID_MESA_V3DV:
-        case VK_DRIVER_ID_MESA_PANVK:
-        case VK_DRIVER_ID_MESA_VENUS:
-        case VK_DRIVER_ID_MESA_DOZEN:
-        case VK_DRIVER_ID_MESA_NVK:
-            return true;
-        default:
-            return false;
-    }
+    // Newer than headers may be.
+    constexpr auto kImagination = VkDriverId(25), kHoneykrisp = VkDriverId(26);
+    constexpr VkDriverId kAll[] = {VK_DRIVER_ID_MESA_RADV,
+                                   VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA,
+                                   VK_DRIVER_ID_MESA_LLVMPIPE,
+                                   VK_DRIVER_ID_MESA_TURNIP,
+                                   VK_DRIVER_ID_MESA_V3DV,
+                                   VK_DRIVER_ID_MESA_PANVK,
+                                   VK_DRIVER_ID_MESA_VENUS,
+                                   VK_DRIVER_ID_MESA_DOZEN,
+                                   VK_DRIVER_ID_MESA_NVK,
+                                   kImagination,
+                                   kHoneykrisp};
+    return std::ranges::find(kAll, driver) != std::end(kAll);
 }
 
 bool has_extension(VkPhysicalDevice device, std::string_view name) {
@@ -124,7 +125,9 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
     find_subgroups(device, driver.driverID);
     find_atoms(device);
-    controls.folds_wrongly = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+    // Behind Venus any driver may be.
+    controls.folds_wrongly =
+        driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE || driver.driverID == VK_DRIVER_ID_MESA_VENUS;
     controls.cuts_loops = controls.folds_wrongly;
     controls.converts_wrongly = is_of_mesa(driver.driverID);
     controls.has_few_places = driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
@@ -258,6 +261,16 @@ std::uint32_t Abilities::most_bindings() const {
     const VkPhysicalDeviceLimits& limits = properties.limits;
     return std::min({limits.maxPerStageDescriptorStorageBuffers,
                      limits.maxDescriptorSetStorageBuffers, limits.maxPerStageResources});
+}
+
+const char* Abilities::name_of_most_bindings() const {
+    const VkPhysicalDeviceLimits& limits = properties.limits;
+    const std::uint32_t most = most_bindings();
+    if (limits.maxPerStageDescriptorStorageBuffers == most) {
+        return "maxPerStageDescriptorStorageBuffers";
+    }
+    return limits.maxDescriptorSetStorageBuffers == most ? "maxDescriptorSetStorageBuffers"
+                                                         : "maxPerStageResources";
 }
 
 std::uint32_t Abilities::window_bits() const {

@@ -81,6 +81,7 @@ public:
 
     std::size_t copied() const { return copied_; }
     std::size_t missing() const { return missing_; }
+    bool is_of_staging() const { return is_of_staging_; }
     std::span<const Taken> all() const { return all_; }
 
     void free() noexcept {
@@ -102,6 +103,7 @@ private:
         const Taken taken = device_.take(area, bytes);
         if (!taken.block) {
             missing_ = bytes;
+            is_of_staging_ = device_.staging_ && &area == device_.staging_.get();
             throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
         }
         all_.push_back(taken);
@@ -133,6 +135,7 @@ private:
     std::vector<std::pair<Range, Piece>> read_;
     std::size_t copied_ = 0;
     std::size_t missing_ = 0;
+    bool is_of_staging_ = false;
 };
 
 /// Memory of a tensor.
@@ -142,8 +145,10 @@ struct GpuDevice::Lent {
     /// Once it is returned, the last launch that uses it.
     std::uint64_t ticket = 0;
 
-    /// The last transfer to it, which no launch follows where that failed.
+    /// The last transfer to it, which no launch follows where that failed: by the queue of
+    /// transfers, or by that of launches.
     std::uint64_t moved = 0;
+    std::uint64_t brought = 0;
 
     /// What was returned before it.
     Lent* next = nullptr;
@@ -273,8 +278,7 @@ GpuDevice::Lent* GpuDevice::lent_at(const std::byte* data) const {
     return std::prev(lent_.upper_bound(data))->second;
 }
 
-/// What a launch reads is there before it begins. A transfer needs no such order: whoever asks for
-/// one has waited for the launches that use the memory.
+/// What a launch reads is there before it begins.
 void GpuDevice::begin_after_moves(const Work& work) {
     if (!transfers_) return;
     std::uint64_t last = 0;
@@ -285,6 +289,12 @@ void GpuDevice::begin_after_moves(const Work& work) {
     for (const Range& operand : work.operands) look(operand);
     look(work.output);
     if (last > moved_) queue_->begin_after(*transfers_, last);
+}
+
+/// Whoever asks for a transfer has waited for the launches that use the memory; what they wrote its
+/// queue sees once it has waited too, which it does at once.
+void GpuDevice::see_launches() {
+    if (transfers_ && ended_ > 0) transfers_->begin_after(*queue_, ended_);
 }
 
 void GpuDevice::submit(Queue& queue) {
@@ -328,6 +338,7 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     const std::lock_guard lock(mutex_);
     if (is_ending_) return;
     lent_.erase(memory.data);
+    ticket = std::max(ticket, lent->brought);
     if (ticket <= ended_ && lent->moved <= moved_) {
         own_->pool.free(lent->block);
         delete lent;
@@ -595,6 +606,7 @@ Outcome GpuDevice::attempt(const Body& body) {
         if (!lock.owns_lock()) lock.lock();
         outcome.error = error.what();
         outcome.out_of_memory = blocks.missing();
+        outcome.is_of_staging = blocks.is_of_staging();
         if (is_recorded || error.is_lost()) lose(error);
         outcome.is_lost = !lost_.empty();
         if (outcome.is_lost) blocks.leave();
@@ -686,6 +698,7 @@ Outcome GpuDevice::upload(const Memory& memory) {
             queue.commands();
             queue.reserve(blocks.all().size());
             is_recorded = true;
+            see_launches();
             const Copy copy{staging.place, own_->heap.find(memory.data + at), bytes};
             queue.copy({&copy, 1});
             queue.keep(blocks.all(), nullptr);
@@ -695,6 +708,7 @@ Outcome GpuDevice::upload(const Memory& memory) {
                 lent.moved = transfers_->ticket();
                 submit(*transfers_);
             } else {
+                lent.brought = queue_->ticket();
                 queue_->submit_if_due();
             }
             is_recorded = false;
@@ -710,6 +724,7 @@ Outcome GpuDevice::fetch(const Memory& memory) {
             Queue& queue = mover();
             queue.commands();
             is_recorded = true;
+            see_launches();
             const Copy copy{own_->heap.find(memory.data + at), staging.place, bytes};
             queue.copy({&copy, 1});
             submit_and_wait(queue, lock);

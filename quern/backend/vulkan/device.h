@@ -45,6 +45,7 @@ struct Abilities {
     /// How many bindings a kernel may have; in how many of them a buffer of so many bytes is, of
     /// which pieces; and the bytes of the largest one that is in so many.
     std::uint32_t most_bindings() const;
+    const char* name_of_most_bindings() const;
     std::uint32_t windows_for(std::uint64_t bytes) const;
     std::uint32_t window_bits() const;
     std::uint64_t largest_buffer(std::uint32_t windows) const;
@@ -178,6 +179,7 @@ private:
     Queue& mover() { return transfers_ ? *transfers_ : *queue_; }
     Lent* lent_at(const std::byte* data) const;
     void begin_after_moves(const Work& work);
+    void see_launches();
 
     /// Calls `body` with the lock, memory that is given back, whether commands are recorded that
     /// use it, and the outcome, in which errors go.

@@ -44,7 +44,8 @@ bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types) {
         const VkDeviceSize size = types.memoryHeaps[types.memoryTypes[i].heapIndex].size;
         if ((flags & kOwn) != 0 && (flags & kUncached) == 0) {
             own = std::max(own, size);
-            if ((flags & kHostSees) == kHostSees) seen = std::max(seen, size);
+            constexpr VkMemoryPropertyFlags kAll = kHostSees | kCached;
+            if ((flags & kAll) == kAll) seen = std::max(seen, size);
         }
     }
     return seen >= own / 2;

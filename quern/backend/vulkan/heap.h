@@ -91,8 +91,9 @@ struct Copy {
     std::size_t bytes = 0;
 };
 
-/// Whether the host sees most of what the device has of its own. Where it sees a window, as by a
-/// PCI bus without resizable windows, tensors would soon lie in the host's memory.
+/// Whether the host sees most of what the device has of its own, through its caches. Where it sees
+/// a window, as by a PCI bus without resizable windows, tensors would soon lie in the host's
+/// memory; without caches it reads by words from across the bus, where a copy takes whole lines.
 bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types);
 
 }  // namespace quern::vulkan

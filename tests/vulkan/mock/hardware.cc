@@ -30,6 +30,11 @@ VKAPI_ATTR void VKAPI_CALL memory_properties(VkPhysicalDevice device,
                                              VkPhysicalDeviceMemoryProperties* got) {
     real<PFN_vkGetPhysicalDeviceMemoryProperties>("vkGetPhysicalDeviceMemoryProperties")(device,
                                                                                          got);
+    if (is("uncached memory") && say_here()) {
+        for (VkMemoryType& type : got->memoryTypes) {
+            type.propertyFlags &= ~VkMemoryPropertyFlags(VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+        }
+    }
     if (!is("memory of its own")) return;
     say_here();
     constexpr VkMemoryPropertyFlags seen =
@@ -285,9 +290,10 @@ PFN_vkVoidFunction of_hardware(const char* name) {
         if (is_name("vkBindBufferMemory")) return PFN_vkVoidFunction(&bind_of_two);
         if (is_name("vkCmdCopyBuffer")) return PFN_vkVoidFunction(&copy_of_two);
         if (is_name("vkMapMemory")) return PFN_vkVoidFunction(&map_of_two);
-        if (is_name("vkGetPhysicalDeviceMemoryProperties")) {
-            return PFN_vkVoidFunction(&memory_properties);
-        }
+    }
+    const bool is_of_memory = is("memory of its own") || is("uncached memory");
+    if (is_of_memory && is_name("vkGetPhysicalDeviceMemoryProperties")) {
+        return PFN_vkVoidFunction(&memory_properties);
     }
     return nullptr;
 }
