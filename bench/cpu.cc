@@ -135,12 +135,13 @@ Times times_of(const Job& job) {
     if (job.bound == Bound::Copy) {
         calls.push_back(timed([&] { plain_copy(src, copy.data<float>(), count, kThreads); }));
     }
-    const bool has_hand = job.by_hand && cpu::has(cpu::Simd::Avx512);
+    const HandWritten* const by = hand_written();
+    const bool has_hand = job.by_hand && by;
     Tensor hand = has_hand ? c.output() : Tensor();
     if (has_hand) {
         calls.push_back(timed([&] {
             parallel_for(kRows / 16, kThreads, [&](std::int64_t begin, std::int64_t end) {
-                job.by_hand(job.operands, hand.data<float>(), begin * 16, end * 16);
+                job.by_hand(*by, job.operands, hand.data<float>(), begin * 16, end * 16);
             });
         }));
     }
@@ -297,8 +298,8 @@ void print_row(const Job& job, double peak) {
     }
     if (!times.agrees) targets.missed(job.name + ": not what its peers compute");
     if (times.by_hand > 0) {
-        std::printf("%-28s %9.3f ms by hand with AVX-512: %.0f %% of it\n", "", times.by_hand * 1e3,
-                    100 * times.by_hand / times.two_threads);
+        std::printf("%-28s %9.3f ms by hand with %s: %.0f %% of it\n", "", times.by_hand * 1e3,
+                    hand_written()->instructions, 100 * times.by_hand / times.two_threads);
         targets.at_least(job.name + ", of what is written by hand",
                          times.by_hand / times.two_threads, 0.9);
     }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/hand_written.h"
+#include "bench/hand_written/hand_written.h"
 #include "tests/cpu/case.h"
 
 namespace quern::bench {
@@ -56,8 +56,8 @@ struct Job {
     std::vector<Tensor> small;
 
     /// The same written by hand for rows [begin, end), where there is such a thing.
-    std::function<void(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
-                       std::int64_t end)>
+    std::function<void(const HandWritten& by, const std::vector<Tensor>& operands, float* out,
+                       std::int64_t begin, std::int64_t end)>
         by_hand = {};
 
     /// What bench/torch_peer.py calls the same, and how many times as fast ours is to be.
@@ -78,24 +78,35 @@ struct Job {
 /// What is to be reached of the bounds.
 inline constexpr double kMemory = 0.9, kArithmetic = 0.25;
 
-inline constexpr std::int64_t kRows = 4096, kWidth = 2048;
+inline constexpr std::int64_t kRows = 4096, kWidth = kRowWidth;
 
+/// The peers that are written for the instructions that ours take, or null.
+inline const HandWritten* hand_written() {
 #if defined(__x86_64__)
-inline void softmax_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
-                            std::int64_t end) {
-    const std::int64_t at = begin * kWidth;
-    softmax_rows(operands[0].data<float>() + at, out + at, end - begin, kWidth);
+    switch (cpu::chosen_simd()) {
+        case cpu::Simd::Avx2:
+            return &kByHandWithAvx2;
+        case cpu::Simd::Avx512:
+            return &kByHandWithAvx512;
+        default:
+            break;
+    }
+#endif
+    return nullptr;
 }
 
-inline void layer_norm_by_hand(const std::vector<Tensor>& operands, float* out, std::int64_t begin,
-                               std::int64_t end) {
+inline void softmax_by_hand(const HandWritten& by, const std::vector<Tensor>& operands, float* out,
+                            std::int64_t begin, std::int64_t end) {
     const std::int64_t at = begin * kWidth;
-    layer_norm_rows(operands[0].data<float>() + at, operands[1].data<float>(),
-                    operands[2].data<float>(), out + at, end - begin, kWidth, 1e-5f);
+    by.softmax(operands[0].data<float>() + at, out + at, end - begin);
 }
-#else
-inline constexpr auto softmax_by_hand = nullptr, layer_norm_by_hand = nullptr;
-#endif
+
+inline void layer_norm_by_hand(const HandWritten& by, const std::vector<Tensor>& operands,
+                               float* out, std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin * kWidth;
+    by.layer_norm(operands[0].data<float>() + at, operands[1].data<float>(),
+                  operands[2].data<float>(), out + at, end - begin, 1e-5f);
+}
 
 /// That of the README.
 inline constexpr const char* kRmsNorm = R"(compute(x, gamma) {
