@@ -95,8 +95,13 @@ std::string why_not_ours(const struct stat& status) {
 int open_folder(const std::string& folder, std::string& why) {
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) {
-        if (errno != ENOENT)
-            why = "expected a folder for compiled kernels, got " + system_reason(errno);
+        const int error = errno;
+        struct stat link;
+        const bool is_link = ::lstat(folder.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
+        if (error != ENOENT) {
+            why = "expected a folder for compiled kernels, got " +
+                  (is_link ? "a symbolic link" : system_reason(error));
+        }
         return -1;
     }
     struct stat status;

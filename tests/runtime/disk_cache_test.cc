@@ -190,25 +190,27 @@ TEST(DiskCacheTest, UsesNoFolderThatIsNotItsUsersAlone) {
     const TestFolder folder;
     const DiskCache real(folder / "real", kRoom);
     real.write("key", bytes_of("value"));
-    const auto expect_unused = [&](const std::string& path) {
+    const auto expect_unused = [&](const std::string& path, const std::string& got) {
         const Warnings warnings;
         const DiskCache cache(path, kRoom);
         EXPECT_FALSE(cache.read("key"));
-        EXPECT_EQ(warnings.list().size(), 1u);
+        ASSERT_EQ(warnings.list().size(), 1u);
+        EXPECT_TRUE(warnings.list()[0].message.ends_with(", got " + got))
+            << warnings.list()[0].message;
         cache.write("new", bytes_of("value"));
         EXPECT_FALSE(fs::exists(cache.path_of("new")));
     };
     fs::create_directory_symlink(folder / "real", folder / "link");
-    expect_unused(folder / "link");
+    expect_unused(folder / "link", "a symbolic link");
     replace(folder / "file", "text");
-    expect_unused(folder / "file");
+    expect_unused(folder / "file", "Not a directory");
     chmod((folder / "real").c_str(), 0777);
-    expect_unused(folder / "real");
+    expect_unused(folder / "real", "something that others may write to");
     chmod((folder / "real").c_str(), 0700);
     EXPECT_TRUE(real.read("key"));
     if (!is_root()) GTEST_SKIP() << "only root can give a folder to another user";
     ASSERT_EQ(chown((folder / "real").c_str(), 12345, 0), 0);
-    expect_unused(folder / "real");
+    expect_unused(folder / "real", "something of another user");
 }
 
 TEST(DiskCacheTest, WarnsOfAFolderThatCannotBeMade) {

@@ -237,5 +237,24 @@ TEST(ScriptKernels, AFailureInAKernelPointsAtTheScriptsLine) {
     EXPECT_GE(errors[0].line, 2);
 }
 
+TEST(ScriptKernels, Check92_TheDeviceOfConfigIsTheDefaultAndAComputeMayNameAnother) {
+    const auto device_in = [](const std::string& config, const std::string& decorator,
+                              std::optional<Device> option = {}) {
+        const std::string text = config + "let y = compute(x)" + decorator +
+                                 " {\n    @kernel elementwise\n    for i in 0..len:\n"
+                                 "        out[i] = x[i] * 2.0\n}\n";
+        RunOptions options;
+        options.device = option;
+        const Results results = run_text(text, {{"x", counting({3})}}, options);
+        return tensor_in(results, "y").device().id();
+    };
+    const std::string config = "config {\n    compute_device: \"interpreter\"\n}\n";
+    const std::string other = device_in("", "");
+    EXPECT_EQ(device_in(config, ""), "interpreter");
+    EXPECT_EQ(device_in(config, " @device(\"" + other + "\")"), other);
+    EXPECT_EQ(device_in("", " @device(\"interpreter\")"), "interpreter");
+    EXPECT_EQ(device_in(config, "", Device(other)), other) << "the caller's wins";
+}
+
 }  // namespace kernels_test
 }  // namespace quern::script
