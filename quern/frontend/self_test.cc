@@ -270,7 +270,7 @@ std::string noted(const Probe& probe, const Device& device, const std::string& k
 
 }  // namespace
 
-std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_lanes) {
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::uint32_t lanes) {
     std::vector<Probe> probes;
     std::set<DType> dtypes;
     for (std::size_t i = 0; i <= kernel.operand_count; ++i) dtypes.insert(kernel.buffers[i].dtype);
@@ -284,11 +284,25 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool 
             probes.push_back(of_arithmetic(dtype));
         }
     }
-    if (has_lanes) {
+    if (lanes > 0) {
         probes.push_back({.what = "sums by the lanes of a work-group",
                           .text = kRowSums,
                           .operands = [] { return std::vector{some_rows(DType::Int32)}; },
                           .points = vulkan::PointsAre::GroupsByMemory});
+    }
+    // Those of the sums may be of one subgroup, which goes on together without a barrier.
+    constexpr std::uint32_t kOfSums = 16;
+    if (lanes > kOfSums) {
+        probes.push_back({.what = "products by all lanes of a work-group",
+                          .text = kProduct,
+                          .operands =
+                              [] {
+                                  return std::vector{some_elements({70, 40}, DType::Float32, 4),
+                                                     some_elements({40, 130}, DType::Float32, 5)};
+                              },
+                          .points = vulkan::PointsAre::GroupsByMemory,
+                          // Sums of 40 products of at most 4, in any order.
+                          .tolerance = 1e-5});
     }
     return probes;
 }

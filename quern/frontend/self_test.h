@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -32,8 +33,8 @@ struct Probe {
     double tolerance = 0;
 };
 
-/// What a kernel needs. `has_lanes` says that its code is for the lanes of work-groups.
-std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_lanes);
+/// What a kernel needs. `lanes`: of a point in its code, at most; 0 where an invocation does one.
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::uint32_t lanes);
 
 /// Where lanes of a work-group tell each other values without memory.
 Probe probe_of_subgroups();

@@ -157,8 +157,11 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     const std::string error = "[" + device.id() + "] " + code->error;
     if (code->is_of_code) raise(UncompiledCode(error));
     if (!code->error.empty()) raise(DeviceError(error));
-    const bool has_lanes = has(&vulkan::Groups::are_lanes);
-    for (const Probe& probe : probes_for(kernel, numerics, has_lanes)) {
+    std::uint32_t lanes = 0;
+    for (const vulkan::Groups& g : code->groups) {
+        if (g.are_lanes) lanes = std::max(lanes, g.invocations / g.points);
+    }
+    for (const Probe& probe : probes_for(kernel, numerics, lanes)) {
         if (fault_of(probe, device).empty()) continue;
         raise(Refusal(probe.what + ", whose test its driver fails", device.id()));
     }

@@ -35,21 +35,21 @@ constexpr DType kAll[] = {DType::Bool,   DType::Int8,    DType::Int16,    DType:
 
 TEST(SelfTest, HasProbesOfEveryDTypeAndOfLanes) {
     for (const DType dtype : kAll) {
-        const std::vector<Probe> probes =
-            probes_for(copies(dtype).kernel(), Numerics::Strict, false);
+        const std::vector<Probe> probes = probes_for(copies(dtype).kernel(), Numerics::Strict, 0);
         const std::string what = "elements of " + std::string(to_string(dtype));
         EXPECT_TRUE(std::ranges::any_of(probes, [&](const Probe& p) { return p.what == what; }))
             << what;
     }
     const auto kernel = copies(DType::Float32);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, false).size(), 2u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, true).size(), 3u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 0).size(), 2u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 16).size(), 3u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 128).size(), 4u);
 }
 
 TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
     for (const DType dtype : kAll) {
         for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-            std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, true);
+            std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, 128);
             probes.push_back(probe_of_subgroups());
             probes.push_back(probe_of_matrices());
             for (const Probe& probe : probes) {
@@ -79,7 +79,7 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
 /// As one driver does that has int32 become 64 bits.
 TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
     for (const DType dtype : {DType::Int32, DType::Int64}) {
-        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, false);
+        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, 0);
         const auto is_found = [](const Probe& probe) {
             return !fault_of(probe, [](Probe each) {
                         const std::string compared = "i64(x[i]) < 1";
@@ -109,7 +109,7 @@ TEST(SelfTest, PassesOnTheDriversHere) {
         for (const DType dtype : kAll) {
             if (dtype == DType::Float64 && vulkan.is_swiftshader) continue;
             for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-                for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, true)) {
+                for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, 128)) {
                     SCOPED_TRACE(vulkan.device.id() + ", " + probe.what);
                     EXPECT_EQ(fault_of(probe, vulkan.device), "");
                 }
