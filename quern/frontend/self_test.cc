@@ -365,8 +365,8 @@ std::string fault_or_error(const Probe& probe, const Device& device) {
 #if QUERN_EXCEPTIONS
     try {
         return fault_of(probe, run);
-    } catch (const UncompiledCode& error) {
-        return error.what();
+    } catch (const UncompiledCode& uncompiled) {
+        return uncompiled.error();
     }
 #else
     return fault_of(probe, run);
@@ -392,11 +392,6 @@ std::string fault_of(const Probe& probe, const Device& device) {
         if (cache && fault.empty()) cache->write(key, {});
     }
     return noted(probe, device, key, fault);
-}
-
-std::string fault_of(const Probe& probe, const Device& device, const std::string& error) {
-    if (error.empty() || is_probing()) return fault_of(probe, device);
-    return noted(probe, device, key_of(probe, device), error);
 }
 
 }  // namespace quern::frontend

@@ -52,11 +52,8 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
 bool is_probing() noexcept;
 
 /// The same for a device "vulkan:N": found once for each process, with a warning. That a driver is
-/// right is in the cache of compiled kernels too, for its version. Empty within a probe. Throws
-/// DeviceError.
+/// right is in the cache of compiled kernels too, for its version. Code that it does not compile is
+/// a fault too: what it said. Empty within a probe. Throws DeviceError.
 std::string fault_of(const Probe& probe, const Device& device);
-
-/// The same where a kernel that needs it did not compile, which is a fault: what the driver said.
-std::string fault_of(const Probe& probe, const Device& device, const std::string& error);
 
 }  // namespace quern::frontend

@@ -134,29 +134,29 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         return compiled(device, kernel, facts, numerics, chosen);
     };
     auto code = make(variant.points);
-    // Code that does without what the driver did not take, if that is what it was.
-    const auto has_fault = [&](const Probe& probe) {
+    // Code without something is made where the driver fails the test of it, and where it does not
+    // take the code that has it: which need not be for that.
+    const auto goes_without = [&](const Probe& probe) {
         if (!code->error.empty() && !code->is_of_code) return false;
-        return !fault_of(probe, device, code->error).empty();
+        return !fault_of(probe, device).empty() || (code->is_of_code && !is_probing());
     };
-    if (code->has_float16 && has_fault(probe_of_float16())) {
+    if (code->has_float16 && goes_without(probe_of_float16())) {
         chosen.may_have_float16 = false;
         code = make(variant.points);
     }
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
     const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.
-    if (has_matrices && has_fault(probe_of_matrices())) {
+    if (has_matrices && goes_without(probe_of_matrices())) {
         code = make(vulkan::PointsAre::GroupsByLanes);
     }
     const bool has_subgroups = has([](const vulkan::Groups& g) { return g.subgroup > 1; });
-    if (has_subgroups && has_fault(probe_of_subgroups())) {
+    if (has_subgroups && goes_without(probe_of_subgroups())) {
         code = make(vulkan::PointsAre::GroupsByMemory);
     }
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
-    const std::string error = "[" + device.id() + "] " + code->error;
-    if (code->is_of_code) raise(UncompiledCode(error));
-    if (!code->error.empty()) raise(DeviceError(error));
+    if (code->is_of_code) raise(UncompiledCode(device, code->error));
+    if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
     std::uint32_t lanes = 0;
     for (const vulkan::Groups& g : code->groups) {
         if (g.are_lanes) lanes = std::max(lanes, g.invocations / g.points);

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "quern/device.h"
@@ -19,7 +21,15 @@ struct BoundLaunch;
 
 /// A driver did not compile the code of a kernel.
 class UncompiledCode final : public DeviceError {
-    using DeviceError::DeviceError;
+public:
+    UncompiledCode(const Device& device, std::string error)
+        : DeviceError("[" + device.id() + "] " + error), error_(std::move(error)) {}
+
+    /// What the driver said.
+    const std::string& error() const noexcept { return error_; }
+
+private:
+    std::string error_;
 };
 
 /// What the devices "vulkan:N" have of one kernel, for each set of facts that they met.

@@ -183,11 +183,40 @@ TEST_F(FailingCalls, SubgroupsThatADriverDoesNotCompileAreNotUsed) {
     EXPECT_EQ(none.said.find(warning, first + 1), std::string::npos) << "a warning for each";
 }
 
+/// What is said where one pipeline after the other fails.
+std::vector<Probed> each_pipeline(const std::string& result) {
+    std::vector<Probed> all;
+    for (int call = 1;; ++call) {
+        all.push_back(probe("vkCreateComputePipelines " + std::to_string(call) + " " + result,
+                            QUERN_MOCK_LOADER, "RunsHalves"));
+        if (all.back().has_failed) continue;
+        all.pop_back();
+        return all;
+    }
+}
+
 TEST_F(FailingCalls, ForWantOfMemorySayNothingOfTheDriver) {
-    const Probed halves = probe("vkCreateComputePipelines 1 -1", QUERN_MOCK_LOADER, "RunsHalves");
-    EXPECT_TRUE(halves.has_failed);
-    EXPECT_TRUE(halves.says("vkCreateComputePipelines: the host is out of memory")) << halves.said;
-    EXPECT_FALSE(halves.says("fails the test")) << halves.said;
+    const std::vector<Probed> all = each_pipeline("-1");
+    EXPECT_GT(all.size(), 3u);
+    for (const Probed& probed : all) {
+        EXPECT_TRUE(probed.says("vkCreateComputePipelines: the host is out of memory"))
+            << probed.said;
+        EXPECT_FALSE(probed.says("fails the test")) << probed.said;
+    }
+}
+
+TEST_F(FailingCalls, OfOneKernelsCodeDoNotSwitchOffWhatTheDriverHas) {
+    if (!probe("", QUERN_MOCK_LOADER, "RunsHalves").says("as halves")) {
+        GTEST_SKIP() << "the driver has no float16";
+    }
+    int without = 0;
+    for (const Probed& probed : each_pipeline("-13")) {
+        // Where a test is what fails, the driver is warned of.
+        if (probed.says("fails the test")) continue;
+        without +=
+            probed.is_as_promised() && probed.says("other: right\nother: right\nas halves\n");
+    }
+    EXPECT_EQ(without, 1);
 }
 
 TEST_F(FailingCalls, NoneWhereTheHostSeesMemoryPastItsCaches) {
