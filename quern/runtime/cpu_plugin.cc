@@ -20,12 +20,18 @@ constexpr const char* kNames[] = {"scalar", "sse4.1", "avx2", "avx512", "neon"};
 
 #if defined(__x86_64__)
 /// What code for AVX2 has besides: x86-64-v3. Compilers' own question names not all of it.
-bool has_the_rest_of_v3() {
+bool asked_for_the_rest_of_v3() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     constexpr unsigned kMovbe = 1U << 22, kF16c = 1U << 29, kLzcnt = 1U << 5;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & kMovbe) || !(c & kF16c)) return false;
     if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & kLzcnt)) return false;
     return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+
+/// Asked once: a virtual machine leaves to its host for each answer.
+bool has_the_rest_of_v3() {
+    static const bool has = asked_for_the_rest_of_v3();
+    return has;
 }
 #endif
 
