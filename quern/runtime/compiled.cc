@@ -61,7 +61,7 @@ private:
     std::size_t size_ = 0;
 };
 
-/// For the arrays of a thread's lanes. What is large is there for one launch.
+/// For the arrays of a thread's lanes. What is large is there for one range of points.
 class ThreadScratch {
 public:
     explicit ThreadScratch(std::size_t bytes) {

@@ -96,12 +96,11 @@ int open_folder(const std::string& folder, std::string& why) {
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor < 0) {
         const int error = errno;
+        if (error == ENOENT) return -1;
         struct stat link;
         const bool is_link = ::lstat(folder.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
-        if (error != ENOENT) {
-            why = "expected a folder for compiled kernels, got " +
-                  (is_link ? "a symbolic link" : system_reason(error));
-        }
+        why = "expected a folder for compiled kernels, got " +
+              (is_link ? "a symbolic link" : system_reason(error));
         return -1;
     }
     struct stat status;

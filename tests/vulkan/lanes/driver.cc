@@ -2,10 +2,9 @@
 // lane by the executor of LIR, which reports what no device may do as an error of the driver. With
 // QUERN_PLUGINS naming its folder any program of tests runs so.
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
-#include <stdexcept>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,10 +48,8 @@ const std::vector<Kind>& kinds() {
 
 class Functions final : public Pipelines {
 public:
-    Functions(std::string name, std::vector<lir::Function> all)
-        : device(std::move(name)), functions(std::move(all)) {}
+    explicit Functions(std::vector<lir::Function> all) : functions(std::move(all)) {}
 
-    const std::string device;
     const std::vector<lir::Function> functions;
 };
 
@@ -120,7 +117,7 @@ public:
             result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
             result.has_float16 |= has_float16 && has_halves(functions[i]);
         }
-        result.pipelines = std::make_shared<Functions>(kind.name, std::move(functions));
+        result.pipelines = std::make_shared<Functions>(std::move(functions));
         return result;
     }
 
