@@ -50,7 +50,7 @@ V erf(V x) {
     const V size = abs(x);
     const V near = multiply_add(size, polynomial(x * x, Table::kNear), size);
     const V t = select(size > Table::kOne, Table::kOne, size);
-    const Exponential<V> e = reduced_exp(polynomial(t, Table::kFar));
+    const Exponential<V> e = reduced_exp(polynomial(t, Table::kFar), kRounderOfScale<V>);
     const V far = multiply_add(-scale_of(e.rounded), e.fraction + 1.0, 1.0);
     return with_sign(select(size < 0.85, near, far), sign_of(x));
 }

@@ -55,7 +55,15 @@ struct ExponentialTable<double> {
     static constexpr double kLeast2 = -1076, kMost2 = 1025;
 };
 
-/// e^x = 2^k (1 + fraction). k is in the lowest bits of `rounded`.
+/// As kRounder, but the lowest bits are k + bias, of which scale_of makes 2^k by a shift.
+template <class V>
+inline constexpr double kRounderOfScale = FormatOf<V>::kRounder + double(FormatOf<V>::kBias);
+
+/// As kRounder, but the lowest bits are k + 2 bias, of which halves_of makes two powers.
+template <class V>
+inline constexpr double kRounderOfHalves = FormatOf<V>::kRounder + 2 * double(FormatOf<V>::kBias);
+
+/// e^x = 2^k (1 + fraction). k is in the lowest bits of `rounded` as the rounder says.
 template <Value V>
 struct Exponential {
     V rounded;
@@ -63,34 +71,60 @@ struct Exponential {
 };
 
 template <Value V>
-Exponential<V> reduced_exp(V x) {
+Exponential<V> reduced_exp(V x, double rounder) {
     using Table = ExponentialTable<typename V::Element>;
-    const V rounded = multiply_add(x, kLog2E, FormatOf<V>::kRounder);
-    const V k = rounded - FormatOf<V>::kRounder;
+    const V rounded = multiply_add(x, kLog2E, rounder);
+    const V k = rounded - rounder;
     const V r = multiply_add(k, -Table::kLn2Low, multiply_add(k, -Table::kLn2High, x));
     return {rounded, multiply_add(r * r, polynomial(r, Table::kExp), r)};
 }
 
-/// 2^k for k in the lowest bits of `rounded`, where that is a normal number.
+/// 2^k for k by kRounderOfScale, where that is a normal number.
 template <Value V>
 V scale_of(V rounded) {
+    return power_of_two<V>(bits(rounded));
+}
+
+/// Two normal numbers, of which 2^k is the product.
+template <Value V>
+struct Halves {
+    V first, second;
+};
+
+/// Of k by kRounderOfHalves. (k + 2 bias) / 2 is the first one's exponent and the rest the other's.
+template <Value V>
+Halves<V> halves_of(V rounded) {
+    using Form = FormatOf<V>;
     const auto i = bits(rounded);
-    return power_of_two<V>(i + i.constant(FormatOf<V>::kBias - FormatOf<V>::kRounderBits));
+    const std::int64_t exponents = 2 * Form::kBias + 1;
+    const auto first =
+        i << (Form::kMantissaBits - 1) & i.constant(exponents << Form::kMantissaBits);
+    return {from_bits(first), from_bits((i << Form::kMantissaBits) - first)};
 }
 
 template <Value V>
 V scaled_by_halves(V x, V rounded) {
-    const auto i = bits(rounded);
-    const auto biased = i + i.constant(2 * FormatOf<V>::kBias - FormatOf<V>::kRounderBits);
-    const auto half = biased >> 1;
-    return x * power_of_two<V>(half) * power_of_two<V>(biased - half);
+    const Halves<V> power = halves_of(rounded);
+    return x * power.first * power.second;
 }
 
-/// 2^k x rounded once, also where 2^k or the result is no normal number: half of k at a time. Who
-/// has an operation for it may overload this.
+template <Value V>
+V scaled_sum_by_halves(V x, V rounded) {
+    const Halves<V> power = halves_of(rounded);
+    return multiply_add(x, power.first, power.first) * power.second;
+}
+
+/// 2^k x rounded once, also where 2^k or the result is no normal number, for k by kRounderOfHalves.
+/// Who has an operation for it may overload this and `scaled_sum`.
 template <Value V>
 V scaled(V x, V rounded) {
     return scaled_by_halves(x, rounded);
+}
+
+/// The bits of scaled(x + 1).
+template <Value V>
+V scaled_sum(V x, V rounded) {
+    return scaled_sum_by_halves(x, rounded);
 }
 
 /// x brought into [least, most]; NaN stays.
@@ -103,8 +137,9 @@ V clamped(V x, double least, double most) {
 template <Value V>
 V exp(V x) {
     using Table = ExponentialTable<typename V::Element>;
-    const Exponential<V> e = reduced_exp(clamped(x, Table::kLeast, Table::kMost));
-    return scaled(e.fraction + 1.0, e.rounded);
+    const Exponential<V> e =
+        reduced_exp(clamped(x, Table::kLeast, Table::kMost), kRounderOfHalves<V>);
+    return scaled_sum(e.fraction, e.rounded);
 }
 
 /// 2^k e^r - 1 = 2^k r + (2^k - 1) + 2^k (e^r - 1 - r). Of the first sum, in which much cancels
@@ -135,8 +170,8 @@ template <Value V>
 V exp2(V x) {
     using Table = ExponentialTable<typename V::Element>;
     const V near = clamped(x, Table::kLeast2, Table::kMost2);
-    const V rounded = near + FormatOf<V>::kRounder;
-    const V r = near - (rounded - FormatOf<V>::kRounder);
+    const V rounded = near + kRounderOfHalves<V>;
+    const V r = near - (rounded - kRounderOfHalves<V>);
     return scaled(multiply_add(r, polynomial(r, Table::kExp2), 1.0), rounded);
 }
 

@@ -96,12 +96,15 @@ V tanh(V x) {
     constexpr double kHalfLn2 = 0x1.62e42fefa39efp-2;
     const V size = abs(x);
     const V clamped = select(size > Table::kMostTanh, Table::kMostTanh, size);
-    // k is 0 up to |x| = 0.75 ln 2 / 2, since terms of a sum cancel where k is 1 and r negative.
-    const V rounded = multiply_add(clamped, 2 * kLog2E, -0.25) + Form::kRounder;
-    const V r = multiply_add(rounded - Form::kRounder, -kHalfLn2, clamped);
+    // k is 0 up to |x| = 0.75 ln 2 / 2, since terms of a sum cancel where k is 1 and r negative:
+    // what is rounded to halves is cut to an integer.
+    constexpr double rounder = Form::kRounder / 2 + double(Form::kBias);
+    const auto halves = bits(multiply_add(clamped, 2 * kLog2E, rounder));
+    const auto whole = halves & halves.constant(-2);
+    const V r = multiply_add(from_bits(whole) - rounder, -kHalfLn2, clamped);
     const V z = r * r;
     const V t = multiply_add(r * z, polynomial(z, Table::kTanh), r);
-    const V scale = scale_of(rounded);
+    const V scale = from_bits(whole << (Form::kMantissaBits - 1));
     const V over = multiply_add(scale + 1.0, t, scale - 1.0);
     const V under = over + multiply_add(t, -2.0, 2.0);
     return with_sign(over / under, sign_of(x));

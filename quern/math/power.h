@@ -67,10 +67,10 @@ V positive_power(V size, V y) {
     const TwoParts<V> exact = exact_product(times, logarithm.high);
     const V low = multiply_add(times, logarithm.low, exact.low);
     const V near = clamped(exact.high, Table::kLeast2, Table::kMost2);
-    const V rounded = near + FormatOf<V>::kRounder;
+    const V rounded = near + kRounderOfHalves<V>;
     // What was clamped has no use for a low part, which may be large.
     const V rest = select(near == exact.high, low, 0.0);
-    const V r = (near - (rounded - FormatOf<V>::kRounder)) + rest;
+    const V r = (near - (rounded - kRounderOfHalves<V>)) + rest;
     return scaled(multiply_add(r, polynomial(r, Table::kExp2), 1.0), rounded);
 }
 
@@ -126,8 +126,8 @@ V cbrt(V x) {
     constexpr double kRoot = 0x1.428a2f98d728bp0, kRootHalf = 0x1.965fea53d6e3dp-1;  // of 2, of 1/2
     const V size = abs(x);
     const Logarithm<V> p = split(size);
-    const V rounded = multiply_add(p.k, 1.0 / 3, FormatOf<V>::kRounder);
-    const V r = p.k - (rounded - FormatOf<V>::kRounder) * 3.0;
+    const V rounded = multiply_add(p.k, 1.0 / 3, kRounderOfScale<V>);
+    const V r = p.k - (rounded - kRounderOfScale<V>)*3.0;
     const auto is_more = r > 0.0, is_less = r < 0.0;
     const V m = p.f + 1.0, begin = polynomial(p.f, Table::kCbrt);
     const V a = select(is_more, m + m, select(is_less, m * 0.5, m));

@@ -120,7 +120,12 @@ struct Handle {
 template <class E>
 Handle<E> scaled(Handle<E> x, Handle<E> rounded) {
     if (!x.place->scales) return scaled_by_halves(x, rounded);
-    return x.with(lir::Op::Scale, rounded - Format<E>::kRounder);
+    return x.with(lir::Op::Scale, rounded - kRounderOfHalves<Handle<E>>);
+}
+
+template <class E>
+Handle<E> scaled_sum(Handle<E> x, Handle<E> rounded) {
+    return x.place->scales ? scaled(x + 1.0, rounded) : scaled_sum_by_halves(x, rounded);
 }
 
 template <class E>
