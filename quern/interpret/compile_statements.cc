@@ -466,10 +466,6 @@ void Compiler::better(const Stmt& s) {
     const Value value = expr(s.value);
     const std::uint32_t is_better = registers();
     emit(op, is_better, value.reg, symbols_[s.symbol].reg);
-    // A negative index says that nothing was taken yet: then even -inf is better than the start.
-    const std::uint32_t is_first = registers();
-    emit(Op::LessI, is_first, symbols_[s.index_symbol].reg, constant(Reg{}).reg);
-    emit(Op::OrI, is_better, is_better, is_first);
     const std::size_t over = jump(Op::JumpIfNot, is_better);
     open_scope();
     assign(symbols_[s.symbol].reg, value);

@@ -160,7 +160,7 @@ enum class StmtKind : std::uint8_t {
     Var,         // declares symbol with value
     Assign,      // symbol = value
     Accumulate,  // symbol = op(symbol, value) by the tree of the loops that reduce symbol
-    ArgReduce,   // takes value and index if value is better or nothing was taken yet: see Stmt::op
+    ArgReduce,   // takes value and index if value is better: see Stmt::op
     For,         // symbol from value to end by step (a positive constant or extent)
     If,          // value ? body : otherwise
     Alloc,       // buffer of Buffer::shape begins here, elements not written yet
@@ -173,7 +173,7 @@ enum class StmtKind : std::uint8_t {
 struct Stmt {
     StmtKind kind = StmtKind::Let;
     /// Accumulate: the operator. ArgReduce: Less if smaller is better, else larger; NaN beats all,
-    /// the first of equals stays, and a negative index_symbol says that nothing was taken yet.
+    /// and the first of equals stays. Where nothing was taken yet is for an If around it to say.
     BinaryOp op = BinaryOp::Add;
 
     /// For: points may run in any order and at the same time.

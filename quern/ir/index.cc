@@ -197,8 +197,8 @@ private:
             case ExprKind::Unary: {
                 const Affine x = form_of(e.a);
                 if (e.op == static_cast<std::uint8_t>(UnaryOp::Abs)) {
-                    if (intervals_.proves_nonnegative(x)) return x;
-                    if (intervals_.proves_nonnegative(scaled(x, -1))) return scaled(x, -1);
+                    if (intervals_.proves_order({}, x)) return x;
+                    if (intervals_.proves_order(x, {})) return scaled(x, -1);
                 }
                 return {0, {{kernel_.unary(static_cast<UnaryOp>(e.op), node(x)), 1}}};
             }
@@ -221,7 +221,12 @@ private:
         const bool divides = op == BinaryOp::Div || op == BinaryOp::Rem || op == BinaryOp::FloorDiv;
         if (op == BinaryOp::Mul) return product(x, y);
         if (op == BinaryOp::Min || op == BinaryOp::Max) return extremum(op, x, y);
-        if (divides && y.is_constant() && y.constant != 0 && all_small(x) && all_small(y)) {
+        // The rules take quotients of -x, too.
+        const auto may_wrap = [&] {
+            return intervals_.may_wrap(x) || intervals_.may_wrap(scaled(x, -1));
+        };
+        if (divides && y.is_constant() && y.constant != 0 && all_small(x) && all_small(y) &&
+            !may_wrap()) {
             if (op == BinaryOp::FloorDiv) return floor_quotient(x, y.constant);
             return op == BinaryOp::Div ? quotient(x, y.constant) : remainder(x, y.constant);
         }
@@ -369,8 +374,8 @@ private:
     Affine extremum(BinaryOp op, const Affine& x, const Affine& y) {
         // True if `a` makes `b` superfluous.
         const auto bounds = [&](const Affine& a, const Affine& b) {
-            return intervals_.proves_nonnegative(op == BinaryOp::Max ? sum(a, b, -1)
-                                                                     : sum(b, a, -1));
+            return op == BinaryOp::Max ? intervals_.proves_order(b, a)
+                                       : intervals_.proves_order(a, b);
         };
         std::vector<Affine> operands;
         append_operands(op, x, operands);
@@ -414,20 +419,16 @@ private:
     }
 
     ExprId comparison(BinaryOp op, const Affine& x, const Affine& y) {
-        const Affine difference = sum(y, x, -1);
-        const auto proves = [&](std::int64_t sign, std::int64_t least) {
-            Affine a = scaled(difference, sign);
-            a.constant = wrap_add(a.constant, -least);
-            return intervals_.proves_nonnegative(a);
-        };
         if (op == BinaryOp::Less || op == BinaryOp::LessEqual) {
             const std::int64_t least = op == BinaryOp::Less;
-            if (proves(1, least)) return kernel_.boolean(true);
-            if (proves(-1, 1 - least)) return kernel_.boolean(false);
+            if (intervals_.proves_order(x, y, least)) return kernel_.boolean(true);
+            if (intervals_.proves_order(y, x, 1 - least)) return kernel_.boolean(false);
         } else {
             const bool equal = op == BinaryOp::Equal;
-            if (difference == Affine{}) return kernel_.boolean(equal);
-            if (proves(1, 1) || proves(-1, 1)) return kernel_.boolean(!equal);
+            if (x == y) return kernel_.boolean(equal);
+            if (intervals_.proves_order(x, y, 1) || intervals_.proves_order(y, x, 1)) {
+                return kernel_.boolean(!equal);
+            }
         }
         ExprId a = node(x), b = node(y);
         if ((op == BinaryOp::Equal || op == BinaryOp::NotEqual) && b < a) std::swap(a, b);

@@ -13,9 +13,10 @@
 // The algebra of index expressions: int64, and bool over comparisons of int64.
 //
 // Sums, differences and products are exact with wrap-around. The rules about order and quotients
-// assume that no value of the original expression leaves [-2^62, 2^62]; binding refuses extents
-// that could. Where the original has a value the result has the same one; a failure of the original
-// (a division by zero) may vanish.
+// assume that extents, loops' indices and what is made of these stay in [-2^62, 2^62]; binding
+// refuses extents that would not. Elements, scalars and variables may be any number: what is made
+// of them may wrap. Where the original has a value the result has the same one; a failure of the
+// original (a division by zero) may vanish.
 
 namespace quern::ir {
 

@@ -41,6 +41,19 @@ Range operator+(Range x, Range y) {
 
 Range operator-(Range x) { return {negated(x.high), negated(x.low)}; }
 
+/// What extents and indices are below.
+constexpr std::int64_t kIndices = std::int64_t{1} << 59;
+
+__extension__ using Wide = __int128;
+
+/// The least and the largest number that is meant.
+Wide least_of(Range x, bool is_data) {
+    return x.low == kMinusInfinity && !is_data ? -kIndices : x.low;
+}
+Wide most_of(Range x, bool is_data) { return x.high == kInfinity && !is_data ? kIndices : x.high; }
+
+bool is_int64(Wide x) { return INT64_MIN <= x && x <= INT64_MAX; }
+
 Range operator*(Range x, Range y) {
     const auto [low, high] =
         std::minmax({saturating_mul(x.low, y.low), saturating_mul(x.low, y.high),
@@ -124,14 +137,31 @@ Affine sum(const Affine& a, const Affine& b, std::int64_t factor) {
     return result;
 }
 
-Range Intervals::of(const Affine& affine) {
-    Range result{affine.constant, affine.constant};
+Intervals::Exact Intervals::exact(const Affine& affine) {
+    Exact result{{affine.constant, affine.constant}};
+    Wide low = affine.constant, high = affine.constant;
+    bool is_data = false;
     for (const Term& t : affine.terms) {
         visit(t.atom);
-        result = result + of_atom(t.atom) * Range{t.coefficient, t.coefficient};
+        const Known atom = of_atom(t.atom);
+        result.range = result.range + atom.range * Range{t.coefficient, t.coefficient};
+        is_data |= atom.is_data;
+        const auto [below, above] =
+            std::minmax({t.coefficient * least_of(atom.range, atom.is_data),
+                         t.coefficient * most_of(atom.range, atom.is_data)});
+        low += below;
+        high += above;
     }
+    result.may_wrap = is_data && !(is_int64(low) && is_int64(high));
     return result;
 }
+
+Range Intervals::of(const Affine& affine) {
+    const Exact form = exact(affine);
+    return form.may_wrap ? Range{} : form.range;
+}
+
+bool Intervals::may_wrap(const Affine& affine) { return exact(affine).may_wrap; }
 
 Range Intervals::of(ExprId id) { return of(linear(kernel_, id)); }
 
@@ -157,31 +187,37 @@ void Intervals::visit(ExprId id) {
     }
 }
 
-Range Intervals::of_leaf(const Expr& leaf) const {
-    if (ranges_) {
-        if (const std::optional<Range> known = ranges_(leaf)) return *known;
-    }
-    if (leaf.kind == ExprKind::Dim || leaf.kind == ExprKind::Extent) return {0, kInfinity};
-    return range_of_dtype(leaf.dtype);
+Intervals::Known Intervals::of_leaf(const Expr& leaf) const {
+    const bool is_extent = leaf.kind == ExprKind::Dim || leaf.kind == ExprKind::Extent;
+    const bool is_index =
+        leaf.kind == ExprKind::Symbol && kernel_.symbols[leaf.a].kind == SymbolKind::Loop;
+    Known known{is_extent ? Range{0, kInfinity} : range_of_dtype(leaf.dtype),
+                !is_extent && !is_index};
+    if (ranges_) known.range = ranges_(leaf).value_or(known.range);
+    return known;
 }
 
-Range Intervals::of_atom(ExprId id) {
+Intervals::Known Intervals::of_atom(ExprId id) {
     const Expr& e = kernel_[id];
     if (is_leaf(e)) return of_leaf(e);
     const auto key = static_cast<std::uint32_t>(id);
     if (const auto found = atoms_.find(key); found != atoms_.end()) return found->second;
     const auto operand = [&](std::uint32_t child) { return of(linear(kernel_, ExprId{child})); };
+    bool is_data = e.kind == ExprKind::Load || e.kind == ExprKind::Cast;
+    for_each_child(kernel_, id, [&](ExprId child) { is_data |= of_atom(child).is_data; });
     Range result = range_of_dtype(e.dtype);
     switch (e.kind) {
         case ExprKind::Const:
             if (!is_floating(e.dtype)) result.low = result.high = kernel_.integer_value(id);
             break;
         case ExprKind::Binary:
-            result = of_binary(e);
+            result = of_binary(e, is_data);
             break;
         case ExprKind::Unary:
             if (e.op == static_cast<std::uint8_t>(UnaryOp::Abs) && e.dtype == DType::Int64) {
                 const Range x = operand(e.a);
+                // That of the least number wraps to itself.
+                if (x.low == kMinusInfinity && is_data) break;
                 result = {x.low > 0 ? x.low : x.high < 0 ? negated(x.high) : 0, magnitude(x)};
             }
             break;
@@ -199,19 +235,25 @@ Range Intervals::of_atom(ExprId id) {
         default:
             break;
     }
-    atoms_.emplace(key, result);
-    return result;
+    const Known known{result, is_data};
+    atoms_.emplace(key, known);
+    return known;
 }
 
-Range Intervals::of_binary(const Expr& e) {
+Range Intervals::of_binary(const Expr& e, bool is_data) {
     if (e.dtype != DType::Int64) return range_of_dtype(e.dtype);
     const auto op = static_cast<BinaryOp>(e.op);
-    if (op == BinaryOp::Add) return of_atom(ExprId{e.a}) + of_atom(ExprId{e.b});
-    if (op == BinaryOp::Sub) return of_atom(ExprId{e.a}) + -of_atom(ExprId{e.b});
+    if (op == BinaryOp::Add || op == BinaryOp::Sub) {
+        const Known a = of_atom(ExprId{e.a}), b = of_atom(ExprId{e.b});
+        const Range range = a.range + (op == BinaryOp::Add ? b.range : -b.range);
+        return is_data && (infinite(range.low) || infinite(range.high)) ? Range{} : range;
+    }
     const Range x = of(linear(kernel_, ExprId{e.a})), y = of(linear(kernel_, ExprId{e.b}));
     switch (op) {
         case BinaryOp::Mul: {
             const Range product = x * y;
+            // Of data an end is infinite only where it may be beyond int64.
+            if (is_data && (infinite(product.low) || infinite(product.high))) return {};
             return e.a == e.b ? Range{std::max<std::int64_t>(product.low, 0), product.high}
                               : product;
         }
@@ -231,7 +273,7 @@ Range Intervals::of_binary(const Expr& e) {
 }
 
 bool Intervals::proves_nonnegative(const Affine& affine, int depth) {
-    if (of(affine).low >= 0) return true;
+    if (exact(affine).range.low >= 0) return true;
     if (depth == 0) return false;
     for (const Term& t : affine.terms) {
         const Expr& e = kernel_[t.atom];
@@ -240,8 +282,9 @@ bool Intervals::proves_nonnegative(const Affine& affine, int depth) {
         const Affine rest = sum(affine, Affine{0, {t}}, -1);
         if (op == BinaryOp::Min || op == BinaryOp::Max) {
             const auto with = [&](std::uint32_t operand) {
-                const Affine replaced = sum(rest, linear(kernel_, ExprId{operand}), t.coefficient);
-                return proves_nonnegative(replaced, depth - 1);
+                const Affine form = linear(kernel_, ExprId{operand});
+                return !may_wrap(form) &&
+                       proves_nonnegative(sum(rest, form, t.coefficient), depth - 1);
             };
             // -min(x, y) is at least -x and at least -y; min(x, y) is one of the two.
             const bool one_is_enough = (op == BinaryOp::Min) == (t.coefficient < 0);
@@ -252,6 +295,7 @@ bool Intervals::proves_nonnegative(const Affine& affine, int depth) {
         const std::int64_t c = kernel_.integer_value(ExprId{e.b});
         constexpr std::int64_t limit = 1 << 20;
         if (c < 1 || c > limit || t.coefficient > limit || t.coefficient < -limit) continue;
+        if (may_wrap(linear(kernel_, ExprId{e.a}))) continue;
         Affine scaled_up = sum(scaled(rest, c), linear(kernel_, ExprId{e.a}), t.coefficient);
         const auto fits = [](const Affine& a, std::int64_t factor) {
             const std::int64_t most = kInfinity / 4 / factor;
@@ -267,6 +311,13 @@ bool Intervals::proves_nonnegative(const Affine& affine, int depth) {
     return false;
 }
 
+bool Intervals::proves_order(const Affine& a, const Affine& b, std::int64_t least) {
+    if (may_wrap(a) || may_wrap(b)) return false;
+    Affine difference = sum(b, a, -1);
+    difference.constant = wrap_add(difference.constant, -least);
+    return proves_nonnegative(difference);
+}
+
 Range range_of(const Kernel& kernel, ExprId id, const RangeOf& ranges) {
     return Intervals(kernel, ranges).of(id);
 }
@@ -276,21 +327,20 @@ Range range_of(const Kernel& kernel, const Affine& affine, const RangeOf& ranges
 }
 
 bool proves_at_least(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
-    const Affine difference = sum(affine_of(kernel, a, ranges), affine_of(kernel, b, ranges), -1);
-    return Intervals(kernel, ranges).proves_nonnegative(difference);
+    const Affine x = affine_of(kernel, a, ranges), y = affine_of(kernel, b, ranges);
+    return Intervals(kernel, ranges).proves_order(y, x);
 }
 
 ExprId lesser_of(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
-    const Affine difference = sum(affine_of(kernel, b, ranges), affine_of(kernel, a, ranges), -1);
+    const Affine x = affine_of(kernel, a, ranges), y = affine_of(kernel, b, ranges);
     Intervals intervals(kernel, ranges);
-    if (intervals.proves_nonnegative(difference)) return a;
-    return intervals.proves_nonnegative(scaled(difference, -1)) ? b : kNoExpr;
+    if (intervals.proves_order(x, y)) return a;
+    return intervals.proves_order(y, x) ? b : kNoExpr;
 }
 
 bool proves_less(Kernel& kernel, ExprId a, ExprId b, const RangeOf& ranges) {
-    Affine difference = sum(affine_of(kernel, b, ranges), affine_of(kernel, a, ranges), -1);
-    difference.constant = wrap_add(difference.constant, -1);
-    return Intervals(kernel, ranges).proves_nonnegative(difference);
+    const Affine x = affine_of(kernel, a, ranges), y = affine_of(kernel, b, ranges);
+    return Intervals(kernel, ranges).proves_order(x, y, 1);
 }
 
 }  // namespace quern::ir

@@ -43,22 +43,44 @@ class Intervals {
 public:
     Intervals(const Kernel& kernel, const RangeOf& ranges) : kernel_(kernel), ranges_(ranges) {}
 
+    /// Of the value, which wraps.
     Range of(ExprId id);
     Range of(const Affine& affine);
 
-    /// True only if the value is never negative. Minima and maxima are replaced by their operands
-    /// and quotients by their bounds, up to a depth.
+    /// Whether the form may leave int64, so that its value is another: only where it holds data,
+    /// which are elements, scalars and what is computed of them. Extents, and indices that loops
+    /// make of them, stay far below.
+    bool may_wrap(const Affine& affine);
+
+    /// True only if the form, as integers that do not wrap, is never negative. Minima and maxima
+    /// are replaced by their operands and quotients by their bounds, up to a depth.
     bool proves_nonnegative(const Affine& affine, int depth = 4);
 
+    /// True only if a + least <= b, of the values, which wrap.
+    bool proves_order(const Affine& a, const Affine& b, std::int64_t least = 0);
+
 private:
+    /// What is known of an atom.
+    struct Known {
+        Range range;
+        bool is_data = false;
+    };
+
+    /// The form as integers that do not wrap; out of int64 the ends are infinite.
+    struct Exact {
+        Range range;
+        bool may_wrap = false;
+    };
+    Exact exact(const Affine& affine);
+
     void visit(ExprId id);
-    Range of_leaf(const Expr& leaf) const;
-    Range of_atom(ExprId id);
-    Range of_binary(const Expr& node);
+    Known of_leaf(const Expr& leaf) const;
+    Known of_atom(ExprId id);
+    Range of_binary(const Expr& node, bool is_data);
 
     const Kernel& kernel_;
     const RangeOf& ranges_;
-    std::unordered_map<std::uint32_t, Range> atoms_;
+    std::unordered_map<std::uint32_t, Known> atoms_;
 };
 
 }  // namespace quern::ir

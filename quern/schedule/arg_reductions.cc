@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "quern/schedule/loops.h"
 #include "quern/schedule/passes.h"
 #include "quern/schedule/reduction.h"
 
@@ -70,9 +71,14 @@ std::optional<Choice> sole_choice(ir::Kernel& kernel, const Stmt& loop) {
     for (std::size_t i = loop.body.size() - 1; i-- > 0;) {
         const Stmt& let = loop.body[i];
         if (let.kind != StmtKind::Let) return std::nullopt;
+        // What fails for an iteration that is not the best fails the launch.
+        if (has_effects(kernel, let.value) && !ir::depends_on(kernel, choice.value, let.symbol)) {
+            return std::nullopt;
+        }
         choice.value = ir::substitute(kernel, choice.value, let.symbol, let.value);
         choice.index = ir::substitute(kernel, choice.index, let.symbol, let.value);
     }
+    if (has_effects(kernel, choice.index)) return std::nullopt;
     std::vector<ir::SymbolId> changing = {taken.symbol, taken.index_symbol};
     if (choice.statement.kind == StmtKind::If) {
         changing.push_back(choice.statement.otherwise[2].symbol);
@@ -97,7 +103,7 @@ public:
                 in_chunks(s, *choice, is_outside, result);
                 continue;
             }
-            s.body = rewrite(std::move(s.body), is_outside && !s.parallel);
+            s.body = rewrite(std::move(s.body), is_outside && s.kind != StmtKind::For);
             s.otherwise = rewrite(std::move(s.otherwise), is_outside);
             result.push_back(std::move(s));
         }

@@ -22,21 +22,12 @@ using Block = std::vector<Stmt>;
 /// What is computed again instead of being read: at most this many loads and operations.
 constexpr int kMostLoads = 1, kMostOperations = 2;
 
-template <class F>
-void for_each_expr(Stmt& s, const F& f) {
-    for (ExprId* id : {&s.value, &s.end, &s.step, &s.index}) {
-        if (exists(*id)) f(*id);
-    }
-    for (ExprId& id : s.indices) f(id);
-    for (Block* block : {&s.body, &s.otherwise}) {
-        for (Stmt& inner : *block) for_each_expr(inner, f);
-    }
-}
+ir::LoopRange range_of(const Stmt& loop) { return {loop.symbol, loop.value, loop.end, loop.step}; }
 
 /// The one statement that writes an array: a store inside of loops around nothing else.
 struct Definition {
     const Stmt* store = nullptr;
-    std::vector<SymbolId> loops;
+    std::vector<ir::LoopRange> loops;
 };
 
 std::optional<Definition> definition_of(const ir::Kernel& kernel, const Stmt& s) {
@@ -48,7 +39,7 @@ std::optional<Definition> definition_of(const ir::Kernel& kernel, const Stmt& s)
         if (at->parallel || !at->reduces.empty() || !is_counted || at->body.size() != 1) {
             return std::nullopt;
         }
-        definition.loops.push_back(at->symbol);
+        definition.loops.push_back(range_of(*at));
     }
     if (at->kind != StmtKind::Store) return std::nullopt;
     definition.store = at;
@@ -59,7 +50,8 @@ std::optional<Definition> definition_of(const ir::Kernel& kernel, const Stmt& s)
         if (e.kind != ExprKind::Symbol) return std::nullopt;
         used.push_back(e.a);
     }
-    std::vector<SymbolId> loops = definition.loops;
+    std::vector<SymbolId> loops;
+    for (const ir::LoopRange& loop : definition.loops) loops.push_back(loop.symbol);
     std::sort(used.begin(), used.end());
     std::sort(loops.begin(), loops.end());
     if (used != loops) return std::nullopt;
@@ -91,12 +83,30 @@ public:
             if (block[i].kind == StmtKind::Alloc && forward(block, i)) --i;
         }
         for (Stmt& s : block) {
-            rewrite(s.body, is_in_point || (s.kind == StmtKind::For && s.parallel));
+            const bool is_loop = s.kind == StmtKind::For;
+            if (is_loop) loops_.push_back(range_of(s));
+            rewrite(s.body, is_in_point || (is_loop && s.parallel));
+            if (is_loop) loops_.pop_back();
             rewrite(s.otherwise, is_in_point);
         }
     }
 
 private:
+    /// Each expression of a statement, with `loops_` those around it.
+    template <class F>
+    void for_each_expr(Stmt& s, const F& f) {
+        for (ExprId* id : {&s.value, &s.end, &s.step, &s.index}) {
+            if (exists(*id)) f(*id);
+        }
+        for (ExprId& id : s.indices) f(id);
+        const bool is_loop = s.kind == StmtKind::For;
+        if (is_loop) loops_.push_back(range_of(s));
+        for (Block* block : {&s.body, &s.otherwise}) {
+            for (Stmt& inner : *block) for_each_expr(inner, f);
+        }
+        if (is_loop) loops_.pop_back();
+    }
+
     /// Takes the array that begins at `alloc` out of the block, if what it holds is easily
     /// computed.
     bool forward(Block& block, std::size_t alloc) {
@@ -109,6 +119,7 @@ private:
         if (k_[definition->store->value].dtype != k_.buffers[array].dtype) return false;
         Block after(block.begin() + std::ptrdiff_t(at) + 1, block.end());
         if (!is_kept(definition->store->value, after)) return false;
+        if (!is_defined(*definition)) return false;
         for (std::size_t i = alloc; i <= at; ++i) {
             if (reads(array, block[i])) return false;
         }
@@ -122,7 +133,7 @@ private:
                 });
             });
         }
-        // An element that was not written: the program is wrong, and the array stays.
+        // An element that is not seen to be one that was written: the array stays, with its checks.
         if (!is_whole) return false;
         block.resize(at);
         block.erase(block.begin() + std::ptrdiff_t(alloc));
@@ -142,10 +153,21 @@ private:
         return found;
     }
 
+    /// A division that is an error if the divisor is 0, or a power if it is of 0 and negative.
+    bool may_fail(const ir::Expr& e) const {
+        if (e.kind != ExprKind::Binary || is_floating(e.dtype)) return false;
+        const auto op = static_cast<ir::BinaryOp>(e.op);
+        if (op == ir::BinaryOp::Pow) return true;
+        const bool divides =
+            op == ir::BinaryOp::Div || op == ir::BinaryOp::FloorDiv || op == ir::BinaryOp::Rem;
+        return divides && (!k_.is_constant(ExprId{e.b}) || k_.is_constant(ExprId{e.b}, 0));
+    }
+
     bool is_easy(ExprId id) const {
         int loads = 0, operations = 0;
         for (const ExprId node : ir::reachable(k_, id)) {
             const ir::Expr& e = k_[node];
+            if (may_fail(e)) return false;
             if (!is_floating(e.dtype)) continue;
             const auto unary = static_cast<ir::UnaryOp>(e.op);
             const auto binary = static_cast<ir::BinaryOp>(e.op);
@@ -184,7 +206,36 @@ private:
         return true;
     }
 
-    /// What a load of the array gives, or none if `id` is none.
+    /// Whether what the loops compute and store is there: nothing is read or written outside of
+    /// what it is of, which would be an error also if nobody read the element.
+    bool is_defined(const Definition& definition) {
+        const std::size_t around = loops_.size();
+        loops_.insert(loops_.end(), definition.loops.begin(), definition.loops.end());
+        bool is_inside = true;
+        for (std::size_t p = 0; p < definition.store->indices.size(); ++p) {
+            is_inside =
+                is_inside && is_index_of(definition.store->buffer, p, definition.store->indices[p]);
+        }
+        for (const ExprId node : ir::reachable(k_, definition.store->value)) {
+            const ir::Expr e = k_[node];
+            for (int p = 0; e.kind == ExprKind::Load && p < e.count; ++p) {
+                is_inside = is_inside && is_index_of(e.a, std::size_t(p), k_.index_of(e, p));
+            }
+        }
+        loops_.resize(around);
+        return is_inside;
+    }
+
+    /// Whether an index is seen to be within an axis for all values of the loops around.
+    bool is_index_of(BufferId buffer, std::size_t axis, ExprId index) {
+        const ExprId low = ir::lower_bound(k_, index, loops_);
+        if (!exists(low) || !ir::proves_at_least(k_, low, k_.integer(0))) return false;
+        const ExprId high = ir::upper_bound(k_, index, loops_);
+        return exists(high) && ir::proves_less(k_, high, extent_of_axis(k_, buffer, axis));
+    }
+
+    /// What a load of the array gives, or none if `id` is none, or one that is not seen to be of an
+    /// element.
     ExprId value_at(const Definition& definition, BufferId array, ExprId id) {
         if (!is_load_of(array, id)) return ir::kNoExpr;
         const ir::Expr e = k_[id];
@@ -192,6 +243,7 @@ private:
         for (int p = 0; p < e.count; ++p) {
             const ExprId written = definition.store->indices[std::size_t(p)];
             const ExprId read = k_.index_of(e, p);
+            if (!is_index_of(array, std::size_t(p), read)) return ir::kNoExpr;
             if (k_[written].kind == ExprKind::Symbol) {
                 value = ir::substitute(k_, value, k_[written].a, read);
             } else if (written != read) {
@@ -202,6 +254,9 @@ private:
     }
 
     ir::Kernel& k_;
+
+    /// Around what is looked at, outermost first.
+    std::vector<ir::LoopRange> loops_;
 };
 
 }  // namespace

@@ -22,10 +22,7 @@ constexpr std::size_t kLineBytes = 64;
 }  // namespace
 
 ExprId Lowerer::extent(BufferId buffer, std::size_t axis) {
-    const ExprId shape = k_.buffers[buffer].shape[axis];
-    if (k_[shape].kind != ExprKind::Extent) return shape;
-    const ir::Expr e = k_[shape];
-    return extent_of(k_, e.a, e.b);
+    return extent_of_axis(k_, buffer, axis);
 }
 
 /// Elements from one index of an axis to the next. `constant` is it if it is known, else 0.

@@ -110,7 +110,7 @@ void Lowerer::assign(ir::SymbolId symbol, const Bundle& value) {
     });
 }
 
-/// Takes value and index if value is better, or nothing was taken yet (a negative index).
+/// Takes value and index if value is better.
 void Lowerer::arg_reduce(const Stmt& s) {
     const Bundle value = expr(s.value);
     const Bundle index = expr(s.index);
@@ -118,7 +118,7 @@ void Lowerer::arg_reduce(const Stmt& s) {
     const Bundle best_index =
         map(names_.at(s.index_symbol).bundle, [&](ValueId r) { return b_.get(r); });
     const bool is_less = s.op == BinaryOp::Less;
-    const Bundle takes = map(value, best, best_index, [&](ValueId x, ValueId y, ValueId i) {
+    const Bundle takes = map(value, best, [&](ValueId x, ValueId y) {
         const std::uint16_t lanes = std::max(b_.type(x).lanes, b_.type(y).lanes);
         x = b_.splat(x, lanes);
         y = b_.splat(y, lanes);
@@ -127,7 +127,7 @@ void Lowerer::arg_reduce(const Stmt& s) {
             better = b_.binary(Op::Or, better, b_.compare(Op::NotEqual, x, x));
             better = b_.binary(Op::And, better, b_.compare(Op::Equal, y, y));
         }
-        return b_.binary(Op::Or, better, b_.compare(Op::Less, i, b_.integer(0)));
+        return better;
     });
     assign(s.symbol, map(takes, value, best,
                          [&](ValueId t, ValueId x, ValueId y) { return b_.select(t, x, y); }));
@@ -314,10 +314,18 @@ Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
 
 /// How many iterations a loop has; not positive if none.
 ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
-    const ValueId span = b_.sub(single(s.end), axis.begin);
+    ValueId end = single(s.end);
+    if (!is_span_exact(k_, s)) end = b_.binary(Op::Max, end, axis.begin);
+    const ValueId span = b_.sub(end, axis.begin);
     if (axis.step_number == 1) return span;
-    const ValueId rounded = b_.sub(b_.add(span, axis.step), b_.integer(1));
-    return b_.binary(Op::Div, rounded, axis.step);
+    const ValueId one = b_.integer(1);
+    if (axis.step_number == 0) {
+        const ValueId last = b_.binary(Op::Div, b_.sub(span, one), axis.step);
+        const ValueId is_empty = b_.compare(Op::LessEqual, span, b_.integer(0));
+        return b_.select(is_empty, b_.integer(0), b_.add(last, one));
+    }
+    const ValueId step = b_.integer(std::min(axis.step_number, kLargeStep));
+    return b_.binary(Op::Div, b_.sub(b_.add(span, step), one), step);
 }
 
 void Lowerer::begin_loop(const Stmt& s) {

@@ -179,13 +179,14 @@ public:
         Block result;
         for (Stmt& s : block) {
             const bool inside = !is_outside || s.parallel;
+            const bool may_be_parallel = is_outside && around_.empty();
             if (s.kind == StmtKind::For) around_.push_back({s.symbol, s.value, s.end, s.step});
             s.body = rewrite(std::move(s.body), !inside);
             if (s.kind == StmtKind::For) around_.pop_back();
             s.otherwise = rewrite(std::move(s.otherwise), is_outside);
             if (s.kind == StmtKind::For && (is_outside || inside_) && is_long(s) &&
                 !reads_reduced(kernel_, s)) {
-                append(result, has_known_chunks(s) ? split(s, is_outside, 0) : nested(s));
+                append(result, has_known_chunks(s) ? split(s, may_be_parallel, 0) : nested(s));
             } else {
                 result.push_back(std::move(s));
             }
@@ -253,11 +254,11 @@ private:
         return result;
     }
 
-    Block split(const Stmt& loop, bool is_outside, int level) {
+    Block split(const Stmt& loop, bool may_be_parallel, int level) {
         auto [chunks, chunk] = chunks_of(loop);
         const ExprId count = chunks.end;
         const Partials partials(kernel_, loop, most_of(count));
-        chunks.parallel = is_outside;
+        chunks.parallel = may_be_parallel;
         partials.redirect(chunk);
         chunks.body = partials.begin();
         chunks.body.push_back(std::move(chunk));
@@ -268,7 +269,7 @@ private:
         const Stmt combine = partials.combine(count);
         // Three levels hold 2^48 iterations.
         if (level < 2) {
-            append(result, split(combine, is_outside, level + 1));
+            append(result, split(combine, may_be_parallel, level + 1));
         } else {
             result.push_back(combine);
         }
@@ -301,11 +302,35 @@ void mark(ir::Kernel& kernel, Stmt& s) {
 
 }  // namespace
 
+bool is_span_exact(ir::Kernel& kernel, const Stmt& loop) {
+    if (kernel.is_constant(loop.value, 0)) return true;
+    const auto is_index = [&](ExprId bound) {
+        const ir::ExprIds nodes = ir::reachable(kernel, bound);
+        return std::ranges::none_of(nodes, [&](ExprId node) {
+            const ir::Expr& e = kernel[node];
+            const bool is_loop =
+                e.kind == ExprKind::Symbol && kernel.symbols[e.a].kind == ir::SymbolKind::Loop;
+            return e.kind == ExprKind::Load || e.kind == ExprKind::Scalar ||
+                   (e.kind == ExprKind::Symbol && !is_loop);
+        });
+    };
+    return is_index(loop.value) && is_index(loop.end);
+}
+
 ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {
-    const ExprId span = kernel.binary(BinaryOp::Sub, loop.end, loop.value);
+    const ExprId end =
+        is_span_exact(kernel, loop) ? loop.end : kernel.binary(BinaryOp::Max, loop.end, loop.value);
+    const ExprId span = kernel.binary(BinaryOp::Sub, end, loop.value);
     if (!exists(loop.step) || kernel.is_constant(loop.step, 1)) return span;
-    const ExprId last = kernel.binary(BinaryOp::Sub, loop.step, kernel.integer(1));
-    return kernel.binary(BinaryOp::FloorDiv, kernel.binary(BinaryOp::Add, span, last), loop.step);
+    const ExprId one = kernel.integer(1);
+    if (!kernel.is_constant(loop.step)) {
+        const ExprId last = kernel.binary(BinaryOp::Sub, span, one);
+        return kernel.binary(BinaryOp::Add, kernel.binary(BinaryOp::FloorDiv, last, loop.step),
+                             one);
+    }
+    const ExprId step = kernel.integer(std::min(kernel.integer_value(loop.step), kLargeStep));
+    const ExprId last = kernel.binary(BinaryOp::Sub, step, one);
+    return kernel.binary(BinaryOp::FloorDiv, kernel.binary(BinaryOp::Add, span, last), step);
 }
 
 bool is_of_launch(const ir::Kernel& kernel, ExprId id) {
@@ -326,6 +351,13 @@ ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis) 
         }
     }
     return equal[0];
+}
+
+ExprId extent_of_axis(ir::Kernel& kernel, ir::BufferId buffer, std::size_t axis) {
+    const ExprId shape = kernel.buffers[buffer].shape[axis];
+    if (kernel[shape].kind != ExprKind::Extent) return shape;
+    const ir::Expr e = kernel[shape];
+    return extent_of(kernel, e.a, e.b);
 }
 
 ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts) {

@@ -16,11 +16,17 @@ namespace quern::schedule {
 /// A chunk of a reduction: see quern/interpret/interpret.h.
 inline constexpr std::int64_t kChunk = 4096;
 
+/// Steps of this size and more leave a loop one iteration; sums with it are within int64.
+inline constexpr std::int64_t kLargeStep = std::int64_t{1} << 61;
+
 /// What facts say of dims, and of extents that a dim names.
 ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts);
 
 /// The expression over dims that an operand's extent equals in every launch, or the extent itself.
 ir::ExprId extent_of(ir::Kernel& kernel, std::uint32_t operand, std::uint32_t axis);
+
+/// The same of an axis of any buffer, or its shape as it is declared.
+ir::ExprId extent_of_axis(ir::Kernel& kernel, ir::BufferId buffer, std::size_t axis);
 
 /// What the interpreter watches while a kernel runs and what is not seen to hold before becomes
 /// Checks: that an element of a shared variable or of the output is written before it is read, by
@@ -63,7 +69,8 @@ void spread_nested_reductions(ir::Kernel& kernel);
 void chunk_arg_reductions(ir::Kernel& kernel);
 
 /// for i: t[i] = a[i] - b; ... t[j] ... -> ... a[j] - b ...
-/// inside of parallel loops, where nothing in between changes what the array holds.
+/// inside of parallel loops, where nothing in between changes what the array holds and each index
+/// is seen to be within its axis: what is out of bounds is an error also where nobody reads it.
 /// Numerics: exact.
 void forward_arrays(ir::Kernel& kernel);
 
@@ -88,8 +95,12 @@ std::map<ir::ExprId, Ahead> loads_to_prefetch(ir::Kernel& kernel, const Tiling& 
 /// True if every launch knows the value before it begins: it depends on no loop and no element.
 bool is_of_launch(const ir::Kernel& kernel, ir::ExprId id);
 
-/// The number of iterations of a loop whose end is not below its begin.
+/// The number of iterations of a loop, or what is not positive if there are none.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);
+
+/// Whether the end of a loop is not so far below its begin that the difference wraps to a positive
+/// number. What data says may be: INT64_MAX begins an empty segment.
+bool is_span_exact(ir::Kernel& kernel, const ir::Stmt& loop);
 
 /// Loops outside of all parallel ones whose iterations are independent become parallel.
 /// Numerics: exact.

@@ -100,19 +100,8 @@ private:
     void nest(Stmt& outermost, Block& before) {
         const std::vector<Stmt*> chain = chain_of(outermost);
         if (chain.size() < 2) return;
-        Writes writes;
-        collect_writes({outermost}, writes);
-        const auto is_fixed = [&](ExprId id) {
-            for (const ExprId node : ir::reachable(k_, id)) {
-                const ir::Expr& e = k_[node];
-                if (e.kind == ExprKind::Load && holds(writes.buffers, BufferId(e.a))) return false;
-                if (e.kind != ExprKind::Symbol || !holds(writes.symbols, SymbolId(e.a))) continue;
-                const bool is_loop = std::any_of(chain.begin(), chain.end(),
-                                                 [&](const Stmt* l) { return l->symbol == e.a; });
-                if (!is_loop) return false;
-            }
-            return true;
-        };
+        writes_ = {};
+        collect_writes({outermost}, writes_);
         for (Stmt& s : chain.back()->body) {
             if (!exists(s.value) || holds_choice(s.value)) continue;
             const ir::ExprIds nodes = ir::reachable(k_, s.value);
@@ -120,7 +109,7 @@ private:
             // From the largest on: what is inside of one that is kept needs no array of its own.
             for (std::size_t i = nodes.size(); i-- > 0 && !exists(by);) {
                 const ExprId node = nodes[i];
-                if (!is_fixed(node)) continue;
+                if (!is_fixed(node, chain)) continue;
                 replaced = node;
                 by = is_function(node) ? function(node, chain, before)
                                        : transposed(node, chain, before);
@@ -129,6 +118,20 @@ private:
             s.value = ir::rewrite(k_, s.value,
                                   [&](ExprId id) { return id == replaced ? by : ir::kNoExpr; });
         }
+    }
+
+    /// Whether nothing that the expression reads is written in the nest, but for its loops' own
+    /// symbols.
+    bool is_fixed(ExprId id, const std::vector<Stmt*>& chain) const {
+        for (const ExprId node : ir::reachable(k_, id)) {
+            const ir::Expr& e = k_[node];
+            if (e.kind == ExprKind::Load && holds(writes_.buffers, BufferId(e.a))) return false;
+            if (e.kind != ExprKind::Symbol || !holds(writes_.symbols, SymbolId(e.a))) continue;
+            const bool is_loop = std::any_of(chain.begin(), chain.end(),
+                                             [&](const Stmt* l) { return l->symbol == e.a; });
+            if (!is_loop) return false;
+        }
+        return true;
     }
 
     /// Evaluated or not, as the numbers decide.
@@ -218,7 +221,7 @@ private:
         std::vector<ExprId> extents;
         for (const Stmt* loop : chain) {
             if (!ir::depends_on(k_, id, loop->symbol)) continue;
-            if (!is_counted(*loop) || depends_on_any(loop->end, chain)) return ir::kNoExpr;
+            if (!is_counted(*loop) || !is_known_before(loop->end, chain)) return ir::kNoExpr;
             const std::int64_t most = most_of_index(id, *loop);
             if (most <= 0 || most > kMostElements / elements) return ir::kNoExpr;
             elements *= most;
@@ -248,9 +251,11 @@ private:
         return most;
     }
 
-    bool depends_on_any(ExprId id, const std::vector<Stmt*>& chain) const {
-        return std::any_of(chain.begin(), chain.end(),
-                           [&](const Stmt* loop) { return ir::depends_on(k_, id, loop->symbol); });
+    /// Whether the expression has one value from before the nest on.
+    bool is_known_before(ExprId id, const std::vector<Stmt*>& chain) const {
+        return is_fixed(id, chain) && std::none_of(chain.begin(), chain.end(), [&](const Stmt* l) {
+                   return ir::depends_on(k_, id, l->symbol);
+               });
     }
 
     /// for i, j { for k reduces ...: ... x[j, k] ... } -> for k, j: t[k, j] = x[j, k]; ... t[k, j]
@@ -261,7 +266,7 @@ private:
         const Stmt& k = *chain.back();
         const Stmt& j = *chain[chain.size() - 2];
         if (k.reduces.empty() || !is_counted(k) || !is_counted(j)) return ir::kNoExpr;
-        if (depends_on_any(k.end, chain) || depends_on_any(j.end, chain)) return ir::kNoExpr;
+        if (!is_known_before(k.end, chain) || !is_known_before(j.end, chain)) return ir::kNoExpr;
         int across = -1;
         for (int p = 0; p < e.count; ++p) {
             const ExprId index = k_.index_of(e, p);
@@ -303,6 +308,9 @@ private:
     const ir::Facts& facts_;
     ir::RangeOf known_;
     std::vector<ir::LoopRange> around_;
+
+    /// Of the nest at hand.
+    Writes writes_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/cpu/compiled_run.h"
+#include "tests/cpu/passes.h"
 
 namespace quern::cpu_test {
 namespace arg_reductions_test {
@@ -117,6 +118,41 @@ TEST_F(ArgReductions, FindTheBestOfEachRow) {
                         ")\n    for r in 0..rows:\n        for c in 0..cols: yield (x[r, c], " +
                         (axis == 0 ? "r" : "c") + ")\n}",
                     x);
+    }
+}
+
+TEST_F(ArgReductions, KeepIndicesBelowZero) {
+    const std::string text =
+        "compute(x) {\n@kernel reduce(argmin)\nfor i in 0..n: yield (x[i], i - 5000)\n}";
+    for (const std::int64_t n : {8, 9000}) {
+        Tensor x({n});
+        for (std::int64_t i = 0; i < n; ++i) x.data<float>()[i] = float(i);
+        const Case c(text, {x});
+        EXPECT_EQ(c.interpreted()->values(), (std::vector<double>{-5000}));
+        expect_agreement(c);
+    }
+}
+
+TEST_F(ArgReductions, OfTwoAxesStayValidThroughEachPass) {
+    const std::string text =
+        "compute(x) {\n@kernel reduce(argmax)\nfor p in 0..P, i in 0..n: yield (x[p, i], i)\n}";
+    Tensor x({3, 5000});
+    for (std::int64_t i = 0; i < 15000; ++i) x.data<float>()[i] = float(i * 37 % 1009);
+    const Case c(text, {x});
+    EXPECT_EQ(first_wrong_pass(c, Numerics::Strict), "");
+    expect_agreement(c);
+}
+
+TEST_F(ArgReductions, FailForAnIterationThatIsNotTheLastBest) {
+    const Tensor x = Tensor::from<float>({4}, {1, 2, 3, 4});
+    const Tensor divisors = Tensor::from<std::int64_t>({4}, {1, 2, 0, 4});
+    for (const char* body :
+         {" yield (x[i], 100 / b[i])\n", "\n  let u = 100 / b[i]\n  yield (x[i], i)\n"}) {
+        const Case c(
+            "compute(x, b) {\n@kernel reduce(argmax)\nfor i in 0..n:" + std::string(body) + "}",
+            {x, divisors});
+        EXPECT_FALSE(c.interpreted());
+        EXPECT_FALSE(c.compiled(Numerics::Strict, cpu::chosen_simd())) << body;
     }
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/cpu/compiled_run.h"
+#include "tests/cpu/passes.h"
 
 // Arrays of a point that hold what is as easily computed again disappear; the result stays.
 
@@ -176,6 +177,61 @@ TEST_F(Forward, GuardsThatMoveEvenlyWithTheLanes) {
         SCOPED_TRACE(std::to_string(n) + ", p " + std::to_string(p));
         expect_agreement(Case(text, {numbers({n})}, {{"p", p}}), 1e-6);
     }
+}
+
+/// A shared array of each point, of which another element may be read than one that is written.
+std::string shared(const std::string& extent, const std::string& fill, const std::string& read) {
+    return "compute(x, at) {\n    @kernel custom\n    for b in 0..n:\n        shared var t[" +
+           extent + "]\n        for i in 0.." + fill +
+           ": t[i] = x[b] * 2.0\n        barrier()\n        out[b] = " + read + "\n}";
+}
+
+TEST_F(Forward, NotAnArrayThatIsReadOrWrittenOutsideOfIt) {
+    const Tensor x = numbers({3});
+    const auto at = [](std::int64_t index) {
+        return Tensor::from<std::int64_t>({3}, {1, index, 0});
+    };
+    const std::string gather = shared("4", "4", "t[at[b]]");
+    expect_agreement(Case(gather, {x, at(3)}));
+    const auto expect_failure = [](const Case& c) {
+        EXPECT_FALSE(c.interpreted());
+        EXPECT_EQ(first_wrong_pass(c, Numerics::Strict), "");
+        for (const cpu::Simd simd : levels_here()) {
+            EXPECT_FALSE(c.compiled(Numerics::Strict, simd)) << to_string(simd);
+        }
+    };
+    for (const std::int64_t index : {std::int64_t(4), std::int64_t(-1), std::int64_t(1) << 40}) {
+        SCOPED_TRACE(index);
+        expect_failure(Case(gather, {x, at(index)}));
+    }
+    const std::string behind = shared("k", "k", "t[k] + f32(at[b])");
+    for (const std::int64_t k : {0, 3}) expect_failure(Case(behind, {x, at(0)}, {{"k", k}}));
+    expect_failure(
+        Case(shared("4", "k", "t[0] + f32(at[b])"), {x, at(0)}, {{"k", std::int64_t(5)}}));
+    const std::string beyond = R"(
+compute(x, at) {
+    @kernel custom
+    for b in 0..n:
+        shared var t[4]
+        for i in 0..4: t[i] = x[b + i * k] * 2.0
+        barrier()
+        out[b] = t[0] + f32(at[b])
+})";
+    expect_agreement(Case(beyond, {x, at(0)}, {{"k", std::int64_t(0)}}));
+    expect_failure(Case(beyond, {x, at(0)}, {{"k", std::int64_t(1)}}));
+}
+
+TEST_F(Forward, NotAnArrayWhoseElementsSayWhichIsRead) {
+    const std::string text = R"(
+compute(x) {
+    @kernel custom
+    for b in 0..n:
+        shared var t[4]: int64
+        for i in 0..4: t[i] = 3 - i
+        barrier()
+        out[b] = x[b] + f32(t[t[b % 4]])
+})";
+    expect_agreement(Case(text, {numbers({9})}));
 }
 
 }  // namespace

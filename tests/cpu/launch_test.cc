@@ -10,6 +10,7 @@
 #include "quern/static_kernel.h"
 #include "quern/support/processor.h"
 #include "tests/cpu/compiled_run.h"
+#include "tests/cpu/passes.h"
 
 // Launches that are like an earlier one in all but elements take a shorter way.
 
@@ -355,6 +356,83 @@ TEST_F(Launches, IntoAResultThatDoesNotFitAreRefusedAndLeaveItAsItWas) {
     EXPECT_EQ(all.values(), numbers({12}, 1).values());
     scaled.into(high, low, factor);
     EXPECT_EQ(high.values(), (std::vector<double>{2, 4, 6, 8, 10, 12}));
+}
+
+TEST_F(Launches, OfLoopsWhoseStepIsAsLargeAsNumbersGet) {
+    const Tensor x = numbers({5}, 1);
+    for (const std::int64_t step :
+         {INT64_MAX, INT64_MAX - 3, std::int64_t(1) << 62, std::int64_t(7)}) {
+        SCOPED_TRACE(step);
+        const std::string s = std::to_string(step);
+        const std::string head = "compute(x) {\n    @kernel custom\n    for i in 0..n";
+        const std::string end = "        out[i] = s\n}";
+        expect_agreement(Case(head + " step " + s + ": out[i] = x[i] * 2.0\n}", {x}));
+        expect_agreement(Case(head + ":\n        var s = x[i]\n        for k in 0..n step " + s +
+                                  ": s += x[k]\n" + end,
+                              {x}));
+        const std::string named =
+            head + ":\n        var s = x[i]\n        for k in 0..n step c: s += x[k]\n" + end;
+        expect_agreement(Case(named, {x}, {{"c", step}}));
+    }
+}
+
+TEST_F(Launches, OfSegmentsThatEndFarBelowTheirBegin) {
+    constexpr std::int64_t kMost = INT64_MAX, kLeast = INT64_MIN;
+    const Tensor low = Tensor::from<std::int64_t>({5}, {kMost, 3, kMost - 1, 5, 1});
+    const Tensor high = Tensor::from<std::int64_t>({5}, {-2, kLeast, 0, 7, 2});
+    for (const char* body : {"s = s * 3 + 1", "s += k"}) {
+        for (const char* step : {"", " step 3"}) {
+            const std::string text =
+                "compute(low, high) {\n@kernel custom\nfor i in 0..n:\n  var s = 0\n"
+                "  for k in low[i]..high[i]" +
+                std::string(step) + ": " + body + "\n  out[i] = s\n}";
+            const Case c(text, {low, high});
+            EXPECT_EQ(first_wrong_pass(c, Numerics::Strict), "");
+            expect_agreement(c);
+        }
+    }
+}
+
+TEST_F(Launches, SeeIndicesThatWrapOutOfBounds) {
+    const Tensor x = numbers({8}, 1);
+    const auto all = [](std::int64_t value, DType dtype) {
+        return Tensor::from<std::int64_t>({8}, std::vector<std::int64_t>(8, value)).to(dtype);
+    };
+    const auto text = [](const std::string& index) {
+        return "compute(x: [8], a) {\n@kernel custom\nfor i in 0..8: out[i] = x[" + index + "]\n}";
+    };
+    constexpr std::int64_t kMost = INT64_MAX, kLeast = INT64_MIN;
+    const struct {
+        const char* index;
+        std::int64_t a;
+        DType dtype;
+        bool is_inside;
+    } kCases[] = {
+        {"min(i64(a[i]) * 3000000000, 7)", 4294967295, DType::UInt32, false},
+        {"(i64(a[i]) * 3000000001) % 8", 4294967295, DType::UInt32, false},
+        {"min(abs(a[i]), 7)", kLeast, DType::Int64, false},
+        {"min(max(a[i], 0) + 1, 7)", kMost, DType::Int64, false},
+        {"min(max(a[i], -1) + 1, 7)", kMost, DType::Int64, false},
+        {"min(a[i] * a[i], 7)", std::int64_t(3037000500), DType::Int64, false},
+        {"(max(a[i], 0) * 8 + 3) / 8", (std::int64_t(1) << 61) + 1, DType::Int64, true},
+        {"max(i64(a[i]) * 3000000000, -1) + 1", 4294967295, DType::UInt32, true},
+        {"min(max(a[i], 0), 7)", kMost, DType::Int64, true},
+        {"min(max(a[i], 0), 7)", kLeast, DType::Int64, true},
+    };
+    for (const auto& [index, a, dtype, is_inside] : kCases) {
+        SCOPED_TRACE(index);
+        const Case c(text(index), {x, all(a, dtype)});
+        EXPECT_EQ(c.interpreted().has_value(), is_inside);
+        if (is_inside) {
+            expect_agreement(c);
+            continue;
+        }
+        for (const cpu::Simd simd : levels_here()) {
+            for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+                EXPECT_FALSE(c.compiled(numerics, simd)) << to_string(simd);
+            }
+        }
+    }
 }
 
 }  // namespace launch_test

@@ -171,5 +171,41 @@ TEST_F(Tiles, AreNotMadeOfWhatIsTooLarge) {
     expect_agreement(Case(kProduct, {numbers({1, 300, 300}), numbers({3, 300})}), 1e-3, 1000);
 }
 
+TEST_F(Tiles, DoNotHoldAFunctionOverALoopWhoseEndChangesInTheNest) {
+    const std::string text = R"(
+compute(x, y) {
+    @kernel custom
+    for p in 0..P:
+        var c = 0
+        shared var t[64, 16]
+        for q in 0..64, r in 0..16: t[q, r] = 0.0
+        barrier()
+        for i in 0..64:
+            c = c + 1
+            for j in 0..min(c, 16):
+                var s = 0.0
+                for k in 0..32: s += x[p, j, k] * y[i, k]
+                t[i, j] = s
+        barrier()
+        for q in 0..64, r in 0..16: out[p, q, r] = t[q, r]
+})";
+    expect_agreement(Case(text, {uniform({2, 16, 32}, 1), uniform({64, 32}, 2)}), 1e-5, 10);
+    const std::string function = R"(
+compute(x, y) {
+    @kernel custom
+    for p in 0..P:
+        var c = 0
+        var total = 0.0
+        shared var t[64]
+        for q in 0..64: t[q] = x[p, q] * 0.5
+        barrier()
+        for i in 0..8:
+            c = c + 7
+            for k in 0..c: total += exp(t[k]) * y[i, k]
+        out[p] = total
+})";
+    expect_agreement(Case(function, {uniform({3, 64}, 1), uniform({8, 64}, 2)}), 1e-5, 100);
+}
+
 }  // namespace tiles_test
 }  // namespace quern::cpu_test

@@ -234,18 +234,18 @@ TEST(Statements, ArgReduceKeepsTheFirstOfEqualsAndTheFirstNan) {
     }
 }
 
-TEST(Statements, ArgReduceTakesTheFirstElementWhateverItIs) {
+TEST(Statements, ArgReduceKeepsANegativeIndex) {
     Build b;
     const BufferId x = b.operand("x", DType::Float32, 1);
     const BufferId out = b.output("out", DType::Int64, {});
     const SymbolId best = b.var("best", b.f(-INFINITY));
-    const SymbolId at = b.var("at", b.i(-1));
+    const SymbolId at = b.var("at", b.i(0));
     const ExprId k = b.loop("k", b.extent(x), {best, at});
-    b.arg_reduce(best, at, BinaryOp::Max, b.at(x, {k}), k);
+    b.arg_reduce(best, at, BinaryOp::Max, b.at(x, {k}), b.add(k, b.i(-3)));
     b.end_for();
     b.store(out, {}, b.read(at));
-    Data<float> operand(DType::Float32, {2}, {-INFINITY, -INFINITY});
-    EXPECT_EQ(values_of(run<std::int64_t>(b.take(), {operand.view}, {}))[0], 0);
+    Data<float> operand(DType::Float32, {3}, {-INFINITY, 5, 4});
+    EXPECT_EQ(values_of(run<std::int64_t>(b.take(), {operand.view}, {}))[0], -2);
 }
 
 TEST(Statements, ArgReduceComparesUnsignedIntegersAsUnsigned) {
