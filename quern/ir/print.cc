@@ -521,18 +521,53 @@ std::string print(const Kernel& kernel, const PrintOptions& options) {
 
 std::string print(const Kernel& kernel, ExprId id) { return Printer(kernel, {}).one(id); }
 
-std::string identity(const Kernel& kernel) {
-    std::uint64_t digest = 0xcbf29ce484222325ull;
-    const auto mix = [&](std::uint64_t value) {
-        digest = (digest ^ value) * 0x9e3779b97f4a7c15ull;
-        digest ^= digest >> 29;
-    };
-    for (const Expr& e : kernel.exprs) {
-        mix(std::uint64_t(e.kind) | std::uint64_t(e.op) << 8 | std::uint64_t(e.dtype) << 16 |
-            std::uint64_t(e.count) << 24 | std::uint64_t(e.a) << 32);
-        mix(std::uint64_t(e.b) | std::uint64_t(e.c) << 32);
+namespace {
+
+/// A number that tells kernels apart by their expressions and where these are used.
+class Digest {
+public:
+    explicit Digest(const Kernel& kernel) {
+        for (const Expr& e : kernel.exprs) {
+            mix(std::uint64_t(e.kind) | std::uint64_t(e.op) << 8 | std::uint64_t(e.dtype) << 16 |
+                std::uint64_t(e.count) << 24 | std::uint64_t(e.a) << 32);
+            mix(std::uint64_t(e.b) | std::uint64_t(e.c) << 32);
+        }
+        mix(kernel.index_pool);
+        for (const Buffer& buffer : kernel.buffers) mix(buffer.shape);
+        for (const Constraint& c : kernel.constraints) mix(std::vector{c.left, c.right});
+        mix(kernel.body);
     }
-    return print(kernel) + "# " + std::to_string(digest) + '\n';
+
+    std::uint64_t value() const { return value_; }
+
+private:
+    void mix(std::uint64_t value) {
+        value_ = (value_ ^ value) * 0x9e3779b97f4a7c15ull;
+        value_ ^= value_ >> 29;
+    }
+
+    void mix(const std::vector<ExprId>& ids) {
+        mix(ids.size());
+        for (const ExprId id : ids) mix(std::uint64_t(id));
+    }
+
+    void mix(const std::vector<Stmt>& block) {
+        mix(block.size());
+        for (const Stmt& s : block) {
+            mix(std::vector{s.value, s.end, s.step, s.index});
+            mix(s.indices);
+            mix(s.body);
+            mix(s.otherwise);
+        }
+    }
+
+    std::uint64_t value_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace
+
+std::string identity(const Kernel& kernel) {
+    return print(kernel) + "# " + std::to_string(Digest(kernel).value()) + '\n';
 }
 
 }  // namespace quern::ir

@@ -284,5 +284,23 @@ TEST(ParseIr, AnyCutOfAGoodTextIsRefusedInPeace) {
     }
 }
 
+TEST(Identity, TellsKernelsApartThatDifferBelowWhatIsPrinted) {
+    const auto deep = [](const std::string& load, const std::string& last) {
+        Kernel k = parsed(around("    for i in 0..M {\n        out[i] = A[i, i]\n    }"));
+        Stmt& loop = k.body[0];
+        const ExprId i = k.symbol(loop.symbol), one = k.integer(1);
+        const ExprId next = k.binary(BinaryOp::Add, i, one);
+        ExprId value = load == "rows" ? k.load(0, {i, next}) : k.load(0, {next, i});
+        for (int n = 0; n < 1200; ++n) value = k.unary(UnaryOp::Exp, value);
+        const ExprId again = k.unary(UnaryOp::Exp, value);
+        loop.body[0].value = last == "value" ? value : again;
+        return k;
+    };
+    EXPECT_EQ(print(deep("rows", "value")), print(deep("columns", "value")));
+    EXPECT_NE(identity(deep("rows", "value")), identity(deep("columns", "value")));
+    EXPECT_EQ(identity(deep("rows", "value")), identity(deep("rows", "value")));
+    EXPECT_NE(identity(deep("rows", "value")), identity(deep("rows", "again")));
+}
+
 }  // namespace
 }  // namespace quern::ir
