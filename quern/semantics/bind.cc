@@ -108,6 +108,9 @@ private:
         std::int64_t coefficient = 0;
         std::uint32_t dim = 0;
         bool solvable = true;
+
+        /// `known` has no place in int64.
+        bool overflows = false;
     };
 
     Linear linear(ExprId id) const {
@@ -116,7 +119,9 @@ private:
         result.known = form.constant;
         for (const ir::Term& term : form.terms) {
             if (const auto v = value(term.atom)) {
-                result.known += term.coefficient * *v;
+                std::int64_t product = 0;
+                result.overflows |= __builtin_mul_overflow(term.coefficient, *v, &product) ||
+                                    __builtin_add_overflow(result.known, product, &result.known);
                 continue;
             }
             const auto [dim, factor] = multiple(term.atom);
@@ -154,7 +159,16 @@ private:
         const Linear& known = left.coefficient != 0 ? right : left;
         const ExprId from = left.coefficient != 0 ? constraint.right : constraint.left;
         const ExprId of = left.coefficient != 0 ? constraint.left : constraint.right;
-        const std::int64_t rest = known.known - unknown.known;
+        std::int64_t rest = 0;
+        bool overflows = left.overflows || right.overflows ||
+                         __builtin_sub_overflow(known.known, unknown.known, &rest);
+        // Its quotient by -1 has no place in int64, and as a dim it is none.
+        overflows |= rest == INT64_MIN;
+        if (overflows) {
+            failed_.push_back(c);
+            too_large(constraint);
+            return false;
+        }
         if (rest % unknown.coefficient != 0) {
             failed_.push_back(c);
             diagnostics_.add(
@@ -175,6 +189,10 @@ private:
 
     void check(std::size_t c) {
         const ir::Constraint& constraint = kernel_.constraints[c];
+        const bool has_failed = std::ranges::find(failed_, c) != failed_.end();
+        if (!has_failed && (overflows(constraint.left) || overflows(constraint.right))) {
+            return too_large(constraint);
+        }
         const auto left = value(constraint.left), right = value(constraint.right);
         if (!left || !right || *left == *right) return;
         for (const auto& [side, other, there] :
@@ -198,6 +216,20 @@ private:
             fmt::format("expected {} and {} to be equal ({}), got {} and {}",
                         describe(kernel_, constraint.left), describe(kernel_, constraint.right),
                         to_string(constraint.rule), *left, *right));
+    }
+
+    bool overflows(ExprId id) const {
+        ir::Fault why{};
+        return !ir::evaluate(kernel_, id, environment(), &why) && why == ir::Fault::Overflow;
+    }
+
+    void too_large(const ir::Constraint& constraint) {
+        diagnostics_.add(
+            Code::E0506, constraint.span,
+            fmt::format(
+                "expected {} and {} to be equal ({}), got a number that int64 does not hold",
+                describe(kernel_, constraint.left), describe(kernel_, constraint.right),
+                to_string(constraint.rule)));
     }
 
     /// "axis 1 of 'A' (line 8, column 25)"; a number that the host bound has no place.

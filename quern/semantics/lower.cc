@@ -152,8 +152,18 @@ void Lowering::read_conv2d() {
         defaults_.emplace_back(fmt::format("'{}' is {}", name, value));
     }
     const auto* stride = std::get_if<std::int64_t>(&numbers_["stride"]);
-    if (!stride || *stride > 0) return;
-    report(Code::E0309, stride_span_, fmt::format("expected a positive stride, got {}", *stride));
+    if (stride && *stride <= 0) {
+        report(Code::E0309, stride_span_,
+               fmt::format("expected a positive stride, got {}", *stride));
+    }
+    // Twice as much is added to an extent, of which int64 holds the sum.
+    constexpr std::int64_t kMostPadding = std::int64_t{1} << 31;
+    const auto* padding = std::get_if<std::int64_t>(&numbers_["padding"]);
+    if (padding && (*padding > kMostPadding || *padding < -kMostPadding)) {
+        report(Code::E0309, kind_span_,
+               fmt::format("expected a padding from {} to {}, got {}", -kMostPadding, kMostPadding,
+                           *padding));
+    }
 }
 
 void Lowering::read_header() {

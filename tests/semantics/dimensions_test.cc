@@ -53,6 +53,31 @@ TEST(Check54, AnOddRotaryWidthDoesNotFit) {
               (Shape{1, 1, 3, 4}));
 }
 
+TEST(Check46, NumbersThatInt64DoesNotHoldAreRefused) {
+    constexpr std::int64_t kLeast = INT64_MIN, kMost = INT64_MAX;
+    const auto of = [](const std::string& header, const char* name, std::int64_t value) {
+        const std::string text =
+            "compute(" + header + ") {\n@kernel custom\nfor i in 0..m:\n  out[i] = x[0] + 1.0\n}";
+        return findings(text, with({{{4}}}, {{name, value}}));
+    };
+    EXPECT_TRUE(contains(of("x", "m", kLeast), "E0506")) << of("x", "m", kLeast);
+    for (const std::int64_t k : {kLeast, kLeast + 4, kMost}) {
+        for (const char* header : {"x: [k - m]", "x: [m - k]", "x: [2*k + m]", "x: [k + m]"}) {
+            EXPECT_TRUE(contains(of(header, "k", k), "E0506"))
+                << header << ", k " << k << ": " << of(header, "k", k);
+        }
+    }
+    EXPECT_EQ(of("x: [k - m]", "k", 9), "");
+}
+
+TEST(Check46, APaddingThatExtentsDoNotHoldIsRefused) {
+    for (const std::int64_t padding :
+         {INT64_MIN, INT64_MIN + 1, (std::int64_t(1) << 31) + 1, INT64_MAX}) {
+        const Given given = with({{{1, 1, 4, 4}}, {{1, 1, 2, 2}}, {{1}}}, {{"padding", padding}});
+        EXPECT_TRUE(contains(findings(example_text("11"), given), "E0309")) << padding;
+    }
+}
+
 TEST(Rule1, ADeclaredShapeOrTheHostBindsFirst) {
     const std::string text =
         "compute(x: [batch, 2*half]) {\n@kernel custom\nfor b in 0..batch, i in 0..half: out[b, i] "
