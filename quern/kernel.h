@@ -24,13 +24,23 @@ struct Argument {
     std::variant<std::int64_t, double, bool> value;
 };
 
-/// Binds a number by name. T is bool, an integer or a floating type.
+namespace detail {
+
+void require_int64(const std::string& name, std::uint64_t value);
+
+}  // namespace detail
+
+/// Binds a number by name. T is bool, an integer or a floating type. Throws ValueError if an
+/// integer is above the largest of int64, which integers are bound as.
 template <class T>
 Argument arg(std::string name, T value) {
     static_assert(std::is_arithmetic_v<T>, "arg() binds a number or a bool");
     if constexpr (std::is_same_v<T, bool>) {
         return {std::move(name), value};
     } else if constexpr (std::is_integral_v<T>) {
+        if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t)) {
+            detail::require_int64(name, value);
+        }
         return {std::move(name), static_cast<std::int64_t>(value)};
     } else {
         return {std::move(name), static_cast<double>(value)};

@@ -225,17 +225,25 @@ Tensor Kernel::call(std::span<const detail::Input> inputs) const {
     });
 }
 
+void detail::require_int64(const std::string& name, std::uint64_t value) {
+    if (value <= std::uint64_t(INT64_MAX)) return;
+    raise(ValueError(fmt::format("[arg] expected an integer of at most {} for '{}', got {}",
+                                 INT64_MAX, name, value)));
+}
+
 namespace {
 
 /// The bytes of storage that a tensor's elements lie in.
 std::pair<std::uintptr_t, std::uintptr_t> bytes_of(const Tensor& tensor) {
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
     if (tensor.element_count() == 0) return {begin, begin};
-    std::int64_t last = 0;
+    std::int64_t first = 0, last = 0;
     for (int p = 0; p < tensor.rank(); ++p) {
-        last += (tensor.shape()[std::size_t(p)] - 1) * tensor.strides()[std::size_t(p)];
+        const std::int64_t stride = tensor.strides()[std::size_t(p)];
+        (stride < 0 ? first : last) += (tensor.shape()[std::size_t(p)] - 1) * stride;
     }
-    return {begin, begin + std::uintptr_t(last + 1) * size_of(tensor.dtype())};
+    const auto size = std::int64_t(size_of(tensor.dtype()));
+    return {begin + std::uintptr_t(first * size), begin + std::uintptr_t((last + 1) * size)};
 }
 
 /// Throws if a kernel that gives `made` cannot write it to `result`.

@@ -116,6 +116,25 @@ TEST(Kernel, NamesAMissingNumberAndAWrongCountOfOperands) {
                   compute(kScale, x, arg("factor", 1), arg("factor", 2)));
 }
 
+TEST(Kernel, RefusesIntegersThatInt64DoesNotHold) {
+    const Kernel scale(kScale);
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    EXPECT_THROWS(ValueError, "expected an integer of at most 9223372036854775807 for 'factor'",
+                  scale(x, arg("factor", std::uint64_t(1) << 63)));
+    EXPECT_EQ(scale(x, arg("factor", std::uint64_t(3))).values(), (std::vector<double>{3, 6}));
+}
+
+TEST(Kernel, RefusesAResultThatAnOperandReadsBackwards) {
+    std::vector<float> numbers(200);
+    const Tensor x = Tensor::adopt(&numbers[150], {100}, DType::Float32, {-1});
+    Tensor meets = Tensor::adopt(&numbers[0], {100}, DType::Float32);
+    const Kernel scale(kScale);
+    EXPECT_THROWS(ValueError, "", scale.into(meets, x, arg("factor", 2.0)));
+    Tensor below = Tensor::adopt(&numbers[0], {51}, DType::Float32);
+    const Tensor above = Tensor::adopt(&numbers[101], {51}, DType::Float32, {-1});
+    scale.into(below, above, arg("factor", 2.0));
+}
+
 TEST(Kernel, RefusesAScript) {
     EXPECT_THROWS(ValueError, "expected one compute", Kernel("let a = 1\nlet b = 2"));
 }
