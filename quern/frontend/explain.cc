@@ -79,8 +79,9 @@ public:
                              b.flat ? ", read by row-major position" : ""));
         }
         const ir::Buffer& out = kernel_.buffers[kernel_.output()];
+        const auto shape = [&] { return out.flat ? operands[0].shape : binding->output; };
         line("result", fmt::format("{}{}", to_string(out.dtype),
-                                   binding ? to_string(binding->output) : extents(out)));
+                                   binding ? to_string(shape()) : extents(out)));
         dimensions();
         loops();
         if (!schedule_.empty()) line("schedule", schedule_);

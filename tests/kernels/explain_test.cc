@@ -91,6 +91,13 @@ TEST(Explain, NamesAnAxisByItsDimension) {
     EXPECT_NE(text.find("k float32[columns, width]"), std::string::npos) << text;
 }
 
+TEST(Explain, GivesAFlatResultTheShapeOfItsOperand) {
+    const Kernel relu("compute(x) {\n@kernel elementwise\nfor i in 0..len: out[i] = relu(x[i])\n}");
+    const std::vector<Tensor> operands = {Tensor({2, 3})};
+    const std::string text = relu.explain(operands);
+    EXPECT_NE(text.find("result      float32[2, 3]\n"), std::string::npos) << text;
+}
+
 TEST(Explain, RefusesWhatALaunchRefuses) {
     const std::vector<Tensor> operands = {Tensor({3, 5}), Tensor({4, 7})};
     EXPECT_THROWS(KernelError, "E0501", Kernel(kMatmul).explain(operands));
