@@ -16,6 +16,8 @@ bool MemorySource::read(std::uint64_t offset, std::span<std::byte> dst) {
 }
 
 FileSource::FileSource(const Place& place) {
+    if (place.file.find('\0') != std::string::npos)
+        place.fail("file", "expected a name without zero bytes");
     const std::filesystem::path path(place.file);
     std::error_code error;
     const auto status = std::filesystem::status(path, error);

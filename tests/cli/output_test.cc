@@ -83,6 +83,57 @@ TEST(CommandOutput, OneFileThatCannotBeWrittenKeepsTheOthersAway) {
     EXPECT_NE(absent.err.find("no_folder"), std::string::npos) << absent.err;
 }
 
+TEST(CommandOutput, AFileThatIsReplacedKeepsItsPermissionsAndLinksStay) {
+    namespace fs = std::filesystem;
+    const Folder folder;
+    const std::string script = folder.write("two.quern", kTwo);
+    const std::string x = folder.write("x.npy", Tensor::from<float>({3}, {-1, 2, 3}));
+    const std::string own = folder.write("own.npy", "before"), link = folder / "link.npy";
+    const fs::perms mine = fs::perms::owner_read | fs::perms::owner_write;
+    fs::permissions(own, mine);
+    fs::create_symlink(own, link);
+    const Outcome outcome = run({"run", script, "--in", "x=" + x, "--out", "y=" + link});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(fs::status(own).permissions(), mine);
+    EXPECT_EQ(load_npy(own).values(), (std::vector<double>{0, 2, 3}));
+
+    const Outcome twice = run({"run", script, "--in", "x=" + x, "--out", "y=" + link, "--out",
+                               "total=" + folder / "./own.npy"});
+    EXPECT_EQ(twice.status, 1);
+    EXPECT_NE(twice.err.find("expected one result for"), std::string::npos) << twice.err;
+
+    const std::string pipe = folder / "pipe.npy";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    const Outcome special = run({"run", script, "--in", "x=" + x, "--out", "y=" + pipe});
+    EXPECT_EQ(special.status, 1);
+    EXPECT_NE(special.err.find("expected a regular file or none"), std::string::npos)
+        << special.err;
+    EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
+TEST(CommandOutput, AFullDiskIsAnError) {
+    const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (full < 0) GTEST_SKIP() << "no /dev/full";
+    const Folder folder;
+    const std::string script = folder.write("two.quern", kTwo);
+    const std::string x = folder.write("x.npy", Tensor::from<float>({3}, {-1, 2, 3}));
+    const std::vector<std::vector<std::string>> calls = {{"run", script, "--in", "x=" + x},
+                                                         {"explain", script},
+                                                         {"check", "--json", script},
+                                                         {"devices"}};
+    for (const auto& call : calls) {
+        const std::string log = folder / (call[0] + ".err");
+        const int err = ::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        int status = 0;
+        waitpid(start(call, full, err), &status, 0);
+        ::close(err);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << call[0];
+        EXPECT_NE(read_file(log).find("standard output"), std::string::npos) << call[0];
+    }
+    ::close(full);
+}
+
 TEST(CommandOutput, ANumberIsNoFile) {
     const Folder folder;
     const std::string script = folder.write("n.quern", "let n = 3\n");

@@ -87,7 +87,8 @@ private:
     struct sigaction old_[2] = {};
 };
 
-/// Files beside their places; what is left when it goes is removed.
+/// Files beside their places; what is left when it goes is removed. As `save` does, a link stays
+/// and a file that is replaced leaves its permissions.
 class Staging {
 public:
     Staging() = default;
@@ -101,15 +102,20 @@ public:
     std::string add(const fs::path& place) {
         const std::string name = fmt::format(".quern-{}-{}{}", ::getpid(), files_.size(),
                                              lower_extension(place.string()));
-        fs::path staged = place;
+        const fs::path target = target_of(place.string());
+        fs::path staged = target;
         staged.replace_filename(name);
-        files_.emplace_back(staged, place);
+        files_.emplace_back(staged, target);
         return staged.string();
     }
 
     void commit() {
         for (auto& [staged, place] : files_) {
             std::error_code error;
+            const fs::file_status replaced = fs::status(place, error);
+            if (fs::is_regular_file(replaced)) {
+                fs::permissions(staged, replaced.permissions(), error);
+            }
             fs::rename(staged, place, error);
             if (error) {
                 throw FileError(
@@ -213,6 +219,21 @@ void expect_writable(const std::string& command, const std::string& path) {
         throw FileError(fmt::format("[{}] {}: expected a folder that can be written, got: {}",
                                     command, path, std::strerror(errno)));
     }
+    if (!fs::exists(place, error)) return;
+    if (!fs::is_regular_file(place, error)) {
+        throw FileError(fmt::format(
+            "[{}] {}: expected a regular file or none, got a pipe or device", command, path));
+    }
+    if (::access(place.c_str(), W_OK) != 0) {
+        throw FileError(fmt::format("[{}] {}: expected a file that can be written, got: {}",
+                                    command, path, std::strerror(errno)));
+    }
+}
+
+std::string target_of(const std::string& path) {
+    std::error_code error;
+    const fs::path target = fs::weakly_canonical(path, error);
+    return error ? path : target.string();
 }
 
 int interrupting_signal() { return interrupted; }

@@ -36,6 +36,9 @@ Tensor zeros(const std::string& text);
 /// Throws FileError if a file could not be put at `path` for a reason that is known beforehand.
 void expect_writable(const std::string& command, const std::string& path);
 
+/// Where the links of a path lead: the same for all names of one file.
+std::string target_of(const std::string& path);
+
 /// Writes every value to its file or none of them: files are staged beside their places and renamed
 /// when all have been written. SIGINT and SIGTERM meanwhile remove what was staged and end the
 /// command. (Between two renames an error of the file system can still leave the first one done.)

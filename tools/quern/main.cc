@@ -1,8 +1,10 @@
 // The command `quern`: options, and exceptions turned into exit statuses.
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -82,7 +84,13 @@ int report(Reporter& reporter, const std::function<void()>& work) {
     }
     clear_progress();
     quern::set_warning_handler(before);
-    const int status = reporter.finish();
+    int status = reporter.finish();
+    // A full disk would otherwise be seen by nobody.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+        std::fprintf(stderr, "quern: error: expected to write standard output, got: %s\n",
+                     std::strerror(errno));
+        if (status == 0) status = 1;
+    }
     // What was waiting for the files to be whole or gone ends the process now, as it would have
     // before: the shell sees the signal.
     if (const int signal = interrupting_signal()) {

@@ -187,7 +187,7 @@ void run(const RunArguments& arguments, Reporter& reporter) {
         const Assignment& output = outputs.back();
         expect_name("--out", "a top-level result", output.name, loaded.signature.results);
         expect_writable("run", output.value);
-        if (!places.insert(output.value).second) {
+        if (!places.insert(target_of(output.value)).second) {
             throw ValueError(
                 fmt::format("[--out] expected one result for '{}', got two", output.value));
         }
@@ -226,6 +226,7 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
     const bool text_alone = !arguments.measure && arguments.in.empty() && arguments.shape.empty() &&
                             arguments.arg.empty();
     FILE* const to = reporter.json() ? stderr : stdout;
+    script::RunOptions options = run_options(arguments);
     if (text_alone) {
         lang::Diagnostics places(loaded.source->text, arguments.file);
         for (const script::KernelUse& kernel : loaded.signature.kernels) {
@@ -237,7 +238,6 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
         return;
     }
     const script::Bindings bindings = bindings_of(arguments, loaded.signature);
-    script::RunOptions options = run_options(arguments);
     options.shapes_only = !arguments.measure;
     options.explained = [&](std::string_view kernel, const std::string& text) {
         print(to, explanation(kernel, text));
