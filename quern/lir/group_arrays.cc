@@ -72,6 +72,11 @@ private:
     std::uint32_t next_ = 1;
 };
 
+/// Of what each array takes: then all begin at multiples of it in whichever order a driver places
+/// them, as matrices have to (VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986), and none leaves
+/// a gap that counts for the limit (VUID-RuntimeSpirv-Workgroup-06530).
+constexpr std::uint64_t kWholeBytes = 16;
+
 /// Memory of a group, and the arrays that have it.
 struct Slot {
     std::vector<BufferId> arrays;
@@ -94,6 +99,8 @@ public:
         }
         for (BufferId b = 0; b < sizes_.size(); ++b) {
             if (sizes_[b] == kUnknown || f_.buffers[b].dtype == DType::Bool) sizes_[b] = 0;
+            const std::uint64_t whole = kWholeBytes / bytes_each(b);
+            sizes_[b] = (sizes_[b] + whole - 1) / whole * whole;
         }
     }
 

@@ -23,7 +23,7 @@ struct GroupArrays {
 /// matrices, then to the others, the smallest first. What has no room takes that of an array of its
 /// dtype which nobody reads any more, or yet, where there is such a one: which arrays are in use at
 /// the same time follows from where they are made (Alloc) and touched. Narrow elements take 32
-/// bits, but not those of matrices; bools have no place there.
+/// bits, but not those of matrices; bools have no place there. Each takes whole 16 bytes.
 GroupArrays group_arrays(const Function& function, std::uint64_t room);
 
 }  // namespace quern::lir

@@ -127,7 +127,7 @@ TEST(GroupArrays, OfSeveralPlacesAreInUseInEach) {
     use(t, 90);
     use(s, 40);
     const Function apart = c.b.take();
-    EXPECT_EQ(group_arrays(apart, 400).elements, (Elements{90, 0}));
+    EXPECT_EQ(group_arrays(apart, 400).elements, (Elements{92, 0}));
     Code d;
     const BufferId u = d.array("u"), v = d.array("v");
     d.make(u, 60);
@@ -142,6 +142,18 @@ TEST(GroupArrays, OfSeveralPlacesAreInUseInEach) {
         d.read(v);
     });
     EXPECT_EQ(group_arrays(d.b.take(), 400).elements, (Elements{60, 0}));
+}
+
+TEST(GroupArrays, TakeWhole16BytesSoThatEachBeginsAtAMultipleOfThem) {
+    Code c;
+    const BufferId s = c.array("s"), d = c.array("d", DType::Float64),
+                   h = c.array("h", DType::Int16);
+    c.make(s, 13);
+    c.make(d, 5);
+    c.make(h, 7);
+    const Function function = c.b.take();
+    EXPECT_EQ(group_arrays(function, 64 + 48 + 32).elements, (Elements{16, 6, 8}));
+    EXPECT_EQ(group_arrays(function, 64 + 48 + 31).elements, (Elements{0, 6, 8}));
 }
 
 TEST(GroupArrays, OfOtherDTypesAndOfUnknownSizesShareNothing) {
