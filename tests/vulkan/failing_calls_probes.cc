@@ -45,6 +45,20 @@ TEST(FailingCallsProbe, DISABLED_Runs) {
     }
 }
 
+/// One operand, which the host writes anew for each launch.
+TEST(FailingCallsProbe, DISABLED_RunsOften) {
+    const Device device("vulkan:0");
+    const Kernel twice =
+        Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}").on(device);
+    Tensor x({1000}, DType::Float32, device);
+    for (int round = 0; round < 3; ++round) {
+        std::fputs("a round\n", stderr);
+        for (int i = 0; i < 1000; ++i) x.data<float>()[i] = float(i + round);
+        const Tensor y = twice(x);
+        std::printf("vulkan:0: %s\n", y.values()[7] == 2 * (7 + round) ? "right" : "wrong");
+    }
+}
+
 void run_as(const cpu_test::Case& c, vulkan::PointsAre points) {
     const auto got = c.on_vulkan(Device("vulkan:0"), Numerics::Reproducible, points);
     const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());

@@ -315,6 +315,18 @@ TEST_F(FailingCalls, NoneWhereAQueueOnlyCopies) {
     EXPECT_TRUE(probed.says("vulkan:0: right\nvulkan:0: right\n")) << probed.said;
     EXPECT_TRUE(probed.says("mock: a transfer")) << probed.said;
     EXPECT_FALSE(probed.says("a buffer of one family")) << probed.said;
+    // That it has ended says nothing of what the queue of launches sees.
+    const Probed quick =
+        probe("memory of its own; transfer queue; quick transfers", QUERN_MOCK_LOADER, "RunsOften");
+    EXPECT_TRUE(quick.says("vulkan:0: right\nvulkan:0: right\nvulkan:0: right\n")) << quick.said;
+    std::size_t rounds = 0;
+    for (std::size_t at = quick.said.find("a round"); at != std::string::npos; ++rounds) {
+        const std::size_t next = quick.said.find("a round", at + 1);
+        const std::string round = quick.said.substr(at, next - at);
+        EXPECT_NE(round.find("a wait for a transfer"), std::string::npos) << round;
+        at = next;
+    }
+    EXPECT_EQ(rounds, 3u);
     // Nothing is copied where the host sees the memory.
     const Probed seen = probe("transfer queue");
     EXPECT_TRUE(seen.says("vulkan:0: right\nvulkan:0: right\n")) << seen.said;

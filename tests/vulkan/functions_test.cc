@@ -214,5 +214,25 @@ TEST(VulkanConversions, OneAfterAnotherAreEachRounded) {
     }
 }
 
+/// Halfway between two numbers of float32, and beside it: SwiftShader's own conversion rounds
+/// twice.
+TEST(VulkanConversions, OfUnsignedIntegersAreRoundedOnce) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan driver";
+    std::vector<std::int64_t> numbers = {0, 1, 65535, 65536, 4294967295};
+    for (const std::int64_t first :
+         {0x80000000L, 0xC0000000L, 0xFFFF0000L, 0x40000000L, 0x01000000L}) {
+        for (const std::int64_t low : {127, 128, 129, 255, 383, 384, 385, 32897, 0xABCD}) {
+            numbers.push_back(first + low);
+        }
+    }
+    const Tensor all = Tensor::from<std::int64_t>({std::int64_t(numbers.size())}, numbers);
+    for (const char* dtype : {"u32", "i64", "u64"}) {
+        const Case c("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = f32(" +
+                         std::string(dtype) + "(x[i]))\n}",
+                     {all});
+        for (const VulkanDevice& vulkan : vulkan_devices()) expect_bits(vulkan, c);
+    }
+}
+
 }  // namespace
 }  // namespace quern

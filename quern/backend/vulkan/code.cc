@@ -146,6 +146,14 @@ Id Code::cast(Id value, DType from, DType to) {
         return exact(is_signed_integer(to) ? Op::OpConvertFToS : Op::OpConvertFToU, to, {value});
     }
     if (!to_real) return resized(from, to, value);
+    if (from == DType::UInt32 && to == DType::Float32) {
+        // SwiftShader rounds twice. Both halves are exact, and so is their multiple.
+        const Id high = m_.op(Op::OpShiftRightLogical, type(from), {value, constant(from, 16)});
+        const Id low = m_.op(Op::OpBitwiseAnd, type(from), {value, constant(from, 0xFFFF)});
+        const Id whole =
+            exact(Op::OpFMul, to, {exact(Op::OpConvertUToF, to, {high}), real(to, 65536)});
+        return exact(Op::OpFAdd, to, {whole, exact(Op::OpConvertUToF, to, {low})});
+    }
     return exact(is_signed_integer(from) ? Op::OpConvertSToF : Op::OpConvertUToF, to, {value});
 }
 

@@ -288,7 +288,10 @@ void GpuDevice::begin_after_moves(const Work& work) {
     };
     for (const Range& operand : work.operands) look(operand);
     look(work.output);
-    if (last > moved_) queue_->begin_after(*transfers_, last);
+    // Also behind what has ended: the queue sees what another wrote where it waits for it.
+    if (last <= seen_moves_) return;
+    queue_->begin_after(*transfers_, last);
+    seen_moves_ = last;
 }
 
 /// Whoever asks for a transfer has waited for the launches that use the memory; what they wrote its

@@ -218,6 +218,9 @@ private:
     std::uint64_t ended_ = 0;
     std::uint64_t moved_ = 0;
 
+    /// The last transfer that the queue of launches has waited for.
+    std::uint64_t seen_moves_ = 0;
+
     /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;
 

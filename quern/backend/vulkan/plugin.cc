@@ -68,6 +68,10 @@ public:
                                             .apiVersion = VK_API_VERSION_1_2};
         const VkInstanceCreateInfo about{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                          .pApplicationInfo = &application};
+        // A start that found no memory is tried again.
+        physical_.clear();
+        abilities_.clear();
+        descriptions_.clear();
         VkInstance instance = VK_NULL_HANDLE;
         const VkResult made = vkCreateInstance(&about, nullptr, &instance);
         if (made != VK_SUCCESS) return VulkanError("vkCreateInstance", made).what();
@@ -299,6 +303,8 @@ extern "C" __attribute__((visibility("default"))) quern::vulkan::Driver* quern_v
     static const std::string reason = [] {
         try {
             return the_driver().start();
+        } catch (const std::bad_alloc&) {
+            throw;
         } catch (const std::exception& error) {
             return std::string(error.what());
         }

@@ -22,7 +22,9 @@
 //   "transfer queue"      there is a family of one queue that only copies. What either queue is
 //   given
 //                         it does when somebody waits for it, the host or what the other does;
-//                         what only copies is said, as "mock: a transfer"
+//                         what only copies is said, as "mock: a transfer", and what waits for it,
+//                         as "mock: a wait for a transfer"
+//   "quick transfers"     what only copies has ended when it has been given
 //   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; with how
 //                         many a cache begins is said, as "mock: cache of 96 bytes"
 //   "keeps foreign code"  the same, whose header is that of another device
