@@ -61,13 +61,27 @@ private:
     std::size_t size_ = 0;
 };
 
+/// What a thread keeps for launches of one kind, or null where it ends: destructors of its objects
+/// and of the program's may launch.
+template <class Kind>
+Kept* kept_by_thread() {
+    constinit static thread_local bool is_gone = false;
+    struct Guard {
+        Kept kept;
+        ~Guard() { is_gone = true; }
+    };
+    if (is_gone) return nullptr;
+    thread_local Guard guard;
+    return &guard.kept;
+}
+
 /// For the arrays of a thread's lanes. What is large is there for one range of points.
 class ThreadScratch {
 public:
     explicit ThreadScratch(std::size_t bytes) {
         constexpr std::size_t kMost = std::size_t{1} << 20;
-        thread_local Kept kept;
-        data_ = (bytes <= kMost ? kept : own_).at_least(bytes);
+        Kept* const kept = bytes <= kMost ? kept_by_thread<ThreadScratch>() : nullptr;
+        data_ = (kept ? *kept : own_).at_least(bytes);
     }
     std::byte* data() const { return data_; }
 
@@ -82,11 +96,12 @@ class LaunchScratch {
 public:
     explicit LaunchScratch(std::size_t bytes) {
         if (bytes == 0) return;
-        kept_ = std::exchange(of_thread(), {});
+        if (Kept* const kept = kept_by_thread<LaunchScratch>()) kept_ = std::exchange(*kept, {});
         data_ = kept_.at_least(bytes);
     }
     ~LaunchScratch() {
-        if (data_) of_thread() = std::move(kept_);
+        Kept* const kept = data_ ? kept_by_thread<LaunchScratch>() : nullptr;
+        if (kept) *kept = std::move(kept_);
     }
     LaunchScratch(const LaunchScratch&) = delete;
     LaunchScratch& operator=(const LaunchScratch&) = delete;
@@ -94,11 +109,6 @@ public:
     std::byte* data() const { return data_; }
 
 private:
-    static Kept& of_thread() {
-        thread_local Kept kept;
-        return kept;
-    }
-
     Kept kept_;
     std::byte* data_ = nullptr;
 };

@@ -435,5 +435,38 @@ TEST_F(Launches, SeeIndicesThatWrapOutOfBounds) {
     }
 }
 
+/// Launches in the destructor of an object that its thread had before any launch.
+struct LaunchesAtTheEnd {
+    std::function<void()> launch;
+    ~LaunchesAtTheEnd() {
+        if (launch) launch();
+    }
+};
+
+TEST_F(Launches, GoOnInDestructorsOfAThreadThatEnds) {
+    const Kernel sums = kernel(R"(
+compute(x) {
+    @kernel custom
+    for b in 0..n:
+        shared var t[1000]
+        for i in 0..1000: t[i] = exp(x[b]) + f32(i)
+        barrier()
+        var s = 0.0
+        for i in 0..1000: s += t[999 - i]
+        out[b] = s
+})");
+    const Tensor x = Tensor::from<float>({4}, {0, 0, 0, 0});
+    for (int round = 0; round < 20; ++round) {
+        std::optional<Tensor> first, last;
+        std::thread([&] {
+            static thread_local LaunchesAtTheEnd at_the_end;
+            at_the_end.launch = [&] { last = sums(x); };
+            first = sums(x);
+        }).join();
+        EXPECT_EQ(first->values(), (std::vector<double>(4, 500500)));
+        EXPECT_EQ(last->values(), first->values());
+    }
+}
+
 }  // namespace launch_test
 }  // namespace quern::cpu_test
