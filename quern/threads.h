@@ -52,8 +52,8 @@ bool run_chunks(std::int64_t count, int threads, ChunkBody body);
 /// result is then false, or the exception (one of them, if there are several) is thrown here. A
 /// body that returns void counts as true.
 ///
-/// With one thread, or from within a body, it is one call `body(0, count)` on the caller. May be
-/// called from several threads at a time.
+/// With one thread, or from within a body that several threads work on, it is one call
+/// `body(0, count)` on the caller. May be called from several threads at a time.
 template <class Body>
 bool parallel_for(std::int64_t count, int threads, Body&& body) {
     using Callable = std::remove_reference_t<Body>;

@@ -160,7 +160,7 @@ public:
     /// Around a wait of the calling thread. False if nobody would be left to do what is queued, and
     /// the system gives no thread for it: then the caller does it itself.
     bool begin_wait() {
-        if (!is_worker()) return true;
+        if (!is_counted()) return true;
         const std::lock_guard lock(mutex_);
         ++waiting_;
         if (queued_ == 0 || has_thread_for(queued_)) return true;
@@ -168,7 +168,7 @@ public:
         return false;
     }
     void end_wait() {
-        if (!is_worker()) return;
+        if (!is_counted()) return;
         const std::lock_guard lock(mutex_);
         --waiting_;
     }
@@ -203,6 +203,9 @@ private:
         static thread_local bool is = false;
         return is;
     }
+
+    /// Also where another thread waits for a body on this one: that may be one of ours.
+    static bool is_counted() { return is_worker() || is_inside_body(); }
 
     /// Needs the mutex. Starts a thread if so much work needs one more. A system that refuses it
     /// leaves the work to those there are: false if there is none that could do it.

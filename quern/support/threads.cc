@@ -46,6 +46,8 @@ void set_thread_pool(ThreadPool*) noexcept {}
 
 int hardware_threads() noexcept { return 1; }
 
+bool is_inside_body() noexcept { return false; }
+
 bool detail::run_chunks(std::int64_t count, int, ChunkBody body) {
     return count <= 0 || body.call(body.callable, 0, count);
 }
@@ -274,6 +276,8 @@ private:
 };
 
 }  // namespace
+
+bool is_inside_body() noexcept { return inside_body; }
 
 int hardware_threads() noexcept {
     // The system answers by reading files.

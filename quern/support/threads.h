@@ -34,6 +34,9 @@ private:
     AnyMutex& mutex_;
 };
 
+/// Whether the calling thread works on a range of a parallel_for, for which another may wait.
+bool is_inside_body() noexcept;
+
 /// The number of hardware threads, at least 1.
 int hardware_threads() noexcept;
 

@@ -12,6 +12,7 @@
 
 #include "quern/error.h"
 #include "quern/stream.h"
+#include "quern/threads.h"
 #include "tests/sanitized.h"
 
 #if defined(__cpp_impl_coroutine)
@@ -274,6 +275,31 @@ TEST(Futures, AreAwaitedByCoroutinesThatWaitForWhatFollowsTheSameWork) {
     EXPECT_TRUE(is_done.get_future().get());
 }
 #endif
+
+TEST(Futures, WorkMayWaitInABodyThatAnotherThreadWorksOn) {
+    const int threads = num_threads();
+    set_num_threads(2);
+    const auto nap = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+    parallel_for(100, 8, [&](std::int64_t, std::int64_t) { nap(1); });
+    std::vector<Future<int>> all;
+    for (int t = 0; t < 4; ++t) {
+        all.push_back(run_async<int>([&] {
+            const auto me = std::this_thread::get_id();
+            std::atomic<int> sum{0};
+            parallel_for(2, 2, [&](std::int64_t begin, std::int64_t end) {
+                if (std::this_thread::get_id() == me && end - begin == 1) return nap(20);
+                nap(40);
+                sum += run_async<int>([] { return 1; }).get();
+            });
+            return sum.load();
+        }));
+    }
+    for (const Future<int>& each : all) {
+        ASSERT_TRUE(each.wait_for(std::chrono::seconds(60)));
+        EXPECT_LE(each.get(), 1);
+    }
+    set_num_threads(threads);
+}
 
 }  // namespace
 }  // namespace quern
