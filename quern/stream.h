@@ -57,7 +57,10 @@ private:
         using T = std::invoke_result_t<Work&>;
         static_assert(!std::is_void_v<T>, "work of a stream returns a value");
         std::vector<std::shared_ptr<detail::Completion>> before;
-        for (const Future<U>& other : others) before.push_back(other.state_);
+        for (const Future<U>& other : others) {
+            other.state();
+            before.push_back(other.state_);
+        }
         auto state = std::make_shared<detail::FutureState<T>>();
         enqueue(
             std::make_shared<detail::Task>(

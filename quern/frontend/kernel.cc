@@ -356,12 +356,14 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
         auto work = [kernel = kernel_.with(kernel_.where().numerics), held = std::move(held),
                      arguments, futures, places] {
             const auto with_all = [&] {
-                std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
-                for (std::size_t i = 0; i < places.size(); ++i) {
-                    all[places[i]] = futures[i].get();
-                    require_memory(all[places[i]]);
-                }
-                return kernel.run_held(all, arguments);
+                std::vector<Tensor> got;
+                for (const Future<Tensor>& future : futures) got.push_back(future.get());
+                Held also(got);
+                return also.during([&] {
+                    std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
+                    for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = got[i];
+                    return kernel.run_held(all, arguments);
+                });
             };
             return or_out_of_memory("kernel", [&] { return held->during(with_all); });
         };
@@ -413,11 +415,12 @@ void check_static_shape(const Shape& shape, const Shape& expected) {
 Kernel kernel_of(std::string_view text) {
     constexpr std::size_t kKept = 64;
     static std::mutex mutex;
-    static std::deque<Kernel> kept;
+    // Never destroyed: destructors of the program's own objects may launch.
+    static std::deque<Kernel>& kept = *new std::deque<Kernel>;
     {
         const std::lock_guard lock(mutex);
         for (const Kernel& kernel : kept) {
-            if (kernel.text() == text) return kernel;
+            if (kernel.text() == text) return kernel.on(Device());
         }
     }
     return or_out_of_memory("compute", [&] {

@@ -64,7 +64,8 @@ public:
 }  // namespace
 
 Heap& host_heap() {
-    static HostHeap heap;
+    // Never destroyed, as its pool is not.
+    static HostHeap& heap = *new HostHeap;
     return heap;
 }
 
@@ -156,7 +157,7 @@ Pool::Block* Pool::allocate(std::size_t bytes) {
     auto rest = std::make_unique<Block>();
     Block* block = find(size);
     if (!block) block = slab_for(size);
-    if (!block && idle_ > 0) {
+    if (!block && idle_ > 0 && size <= counters_.cap) {
         trim_locked();
         block = slab_for(size);
     }

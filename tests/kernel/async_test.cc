@@ -206,5 +206,39 @@ TEST(AsyncKernel, TakesFuturesOnAStreamInItsOrder) {
     EXPECT_EQ(last.get().item(), 1);
 }
 
+TEST(AsyncKernel, HoldsWhatAFutureGave) {
+    const Kernel slow = Kernel(R"(compute(x) {
+    @kernel custom
+    for i in 0..n:
+        var state = x[i]
+        for k in 0..2000000: state = state * 0.5 + x[i]
+        out[i] = state
+})")
+                            .on(Device("interpreter"));
+    MemoryPool pool(Device("interpreter"), 64);
+    Tensor x = pool.allocate({4});
+    for (int i = 0; i < 4; ++i) x.data<float>()[i] = 1;
+    const Future<Tensor> result = slow.async()(ready_future(x));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    pool.free(x);
+    // Either it has ended, or its memory is not given to another.
+    try {
+        Tensor other = pool.allocate({4});
+        for (int i = 0; i < 4; ++i) other.data<float>()[i] = 50;
+    } catch (const OutOfMemory&) {
+    }
+    EXPECT_EQ(result.get().values(), (std::vector<double>{2, 2, 2, 2}));
+}
+
+TEST(AsyncKernel, RefusesAnEmptyFutureOnAStreamToo) {
+    const Stream stream;
+    const Kernel scale(kScale);
+    const AsyncKernel on_stream = scale.async(stream);
+    EXPECT_THROWS(ValueError, "expected the future of some work, got an empty one",
+                  on_stream(Future<Tensor>(), arg("factor", 2.0)));
+    const Tensor x = Tensor::from<float>({1}, {3});
+    EXPECT_EQ(on_stream(x, arg("factor", 2.0)).get().item(), 6);
+}
+
 }  // namespace
 }  // namespace quern

@@ -135,6 +135,18 @@ TEST(Kernel, RefusesAResultThatAnOperandReadsBackwards) {
     scale.into(below, above, arg("factor", 2.0));
 }
 
+TEST(Kernel, OfATextThatWasSeenBeforeRunsOnTheDefaultDeviceOfNow) {
+    const char* const text = "compute(x) {\n@kernel elementwise\nfor i in 0..len: out[i] = x[i]\n}";
+    const Tensor x({4});
+    const std::string before = Device().id();
+    for (const char* device : {"interpreter", "cpu:1", "interpreter"}) {
+        if (device != std::string("interpreter") && devices().front().id != "cpu") continue;
+        set_default_device(device);
+        EXPECT_EQ(compute(text, x).device().id(), device);
+    }
+    set_default_device(before);
+}
+
 TEST(Kernel, RefusesAScript) {
     EXPECT_THROWS(ValueError, "expected one compute", Kernel("let a = 1\nlet b = 2"));
 }

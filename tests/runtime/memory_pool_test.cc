@@ -273,5 +273,13 @@ TEST(MemoryPools, ServeManyThreads) {
     EXPECT_EQ(pool.counters().largest, 16 * kMiB);
 }
 
+TEST(MemoryPools, StayWholeWhereARequestIsTooLarge) {
+    MemoryPool pool(Device("interpreter"), std::size_t{100} << 20);
+    EXPECT_THROW(pool.allocate({(101 << 20) / 4}), OutOfMemory);
+    const Tensor small = pool.allocate({256});
+    const Tensor large = pool.allocate({(90 << 20) / 4});
+    EXPECT_EQ(large.bytes(), std::size_t{90} << 20);
+}
+
 }  // namespace memory_pool_test
 }  // namespace quern
