@@ -99,7 +99,8 @@ Simd chosen_simd() {
 }
 
 const std::string& plugin_path() {
-    static const std::string path = find_plugin(kPluginName);
+    // Never destroyed: destructors of the program's own objects may launch.
+    static const std::string& path = *new std::string(find_plugin(kPluginName));
     return path;
 }
 

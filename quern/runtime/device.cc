@@ -16,6 +16,7 @@
 #include "quern/runtime/kernel_bundle.h"
 #include "quern/runtime/vulkan_plugin.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 #include "quern/support/threads.h"
 
 namespace quern {
@@ -135,7 +136,7 @@ void warn_if_chosen_for_want_of_compiler() {
 }
 
 // Without a list of all devices, which would allocate: every tensor asks.
-bool has_device(std::string_view id) noexcept {
+bool has_device(std::string_view id) {
     if (const auto number = vulkan_number(id)) return why_no_vulkan(*number).empty();
     return id == "auto" || id == kInterpreter || ((id == kCpu || is_logical_cpu(id)) && has_cpu());
 }
@@ -149,11 +150,14 @@ std::string why_absent(std::string_view id) {
     return number ? why_no_vulkan(*number) : std::string();
 }
 
-Device::Device() : id_(resolve_default()) {}
+Device::Device() : id_(or_out_of_memory("device", [] { return resolve_default(); })) {}
 
-Device::Device(std::string_view id) : id_(resolve(id)) {}
+Device::Device(std::string_view id)
+    : id_(or_out_of_memory("device", [&] { return resolve(id); })) {}
 
-std::vector<DeviceInfo> devices() {
+namespace {
+
+std::vector<DeviceInfo> list_of_devices() {
     std::vector<DeviceInfo> list;
     if (has_cpu()) {
         list.push_back({.id = std::string(kCpu),
@@ -182,7 +186,7 @@ std::vector<DeviceInfo> devices() {
     return list;
 }
 
-std::vector<MissingDevice> missing_devices() {
+std::vector<MissingDevice> list_of_missing() {
     std::vector<MissingDevice> list;
     if (!has_cpu()) list.push_back({std::string(kCpu), kNoPlugin});
     std::string why;
@@ -194,6 +198,16 @@ std::vector<MissingDevice> missing_devices() {
         list.push_back({std::string(kVulkan) + ":" + std::to_string(i), std::move(lack)});
     }
     return list;
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> devices() {
+    return or_out_of_memory("device", [] { return list_of_devices(); });
+}
+
+std::vector<MissingDevice> missing_devices() {
+    return or_out_of_memory("device", [] { return list_of_missing(); });
 }
 
 bool has_host_memory(std::string_view id) noexcept {
@@ -218,7 +232,7 @@ void synchronize(const Device& device) {
 }
 
 void set_default_device(std::string_view id) {
-    std::string resolved = resolve(id);
+    std::string resolved = or_out_of_memory("device", [&] { return resolve(id); });
     // What came before was for nobody's kernels yet.
     if (id != "auto") want_of_compiler.store(Want::None);
     Default& state = default_device();

@@ -7,8 +7,8 @@
 
 namespace quern {
 
-/// True if Device(id) throws nothing.
-bool has_device(std::string_view id) noexcept;
+/// True if there is a device of that id.
+bool has_device(std::string_view id);
 
 /// What a device that is absent lacks; empty if there is no such kind of device.
 std::string why_absent(std::string_view id);

@@ -259,7 +259,7 @@ DiskCache::DiskCache(std::string folder, std::uint64_t most_bytes)
     : folder_(std::move(folder)), most_bytes_(most_bytes) {}
 
 const DiskCache* DiskCache::of_process() {
-    static std::string fault;
+    static std::string& fault = *new std::string;
     static const DiskCache* const cache = []() -> const DiskCache* {
         std::string folder = folder_of_process();
         if (folder.empty()) return nullptr;

@@ -40,6 +40,9 @@ void forbid(const std::byte*, std::size_t) {}
 void permit(const std::byte*, std::size_t) {}
 #endif
 
+/// A ticket that ended before any launch's: the device has the elements.
+constexpr std::uint64_t kBrought = 1;
+
 bool fills_with_nan() {
     static const bool value = [] {
         const char* const text = std::getenv("QUERN_FILL");
@@ -171,8 +174,14 @@ void Storage::fetch() const {
 void InFlight::bring(const Tensor& tensor, std::size_t device) {
     const Storage& storage = *tensor.storage_;
     if (!is_on(tensor, device) || !storage.unseen_ || storage.ticket_.load() != 0) return;
+    // Two launches of one tensor: the other's may be reading it where this one comes.
+    static Mutex mutex;
+    const Lock lock(mutex);
+    if (storage.ticket_.load() != 0) return;
     std::string why;
     vulkan::raise_if_failed(device, vulkan::driver(why)->upload(device, *storage.unseen_));
+    std::uint64_t none = 0;
+    storage.ticket_.compare_exchange_strong(none, kBrought);
 }
 
 void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device) {
@@ -184,8 +193,7 @@ void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device)
 void InFlight::note_read(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept {
     if (!is_on(tensor, device)) return;
     const Storage& storage = *tensor.storage_;
-    // That of the first launch says that the device has the elements.
-    if (storage.unseen_) ticket = std::max<std::uint64_t>(ticket, 1);
+    if (storage.unseen_) ticket = std::max(ticket, kBrought);
     std::uint64_t last = storage.ticket_.load();
     while (last < ticket && !storage.ticket_.compare_exchange_weak(last, ticket)) {
     }

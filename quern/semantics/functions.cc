@@ -30,7 +30,8 @@ constexpr UnaryRow kUnary[] = {
 }  // namespace
 
 const std::vector<std::string>& unary_functions() {
-    static const std::vector<std::string> names = {
+    // Never destroyed: destructors of the program's own objects may parse a kernel.
+    static const auto& names = *new std::vector<std::string>{
 #define UNARY(name, op, operand, value) #name,
 #include "quern/lang/functions.def"
         "relu", "sigmoid", "isnan"};
