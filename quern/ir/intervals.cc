@@ -313,8 +313,14 @@ bool Intervals::proves_nonnegative(const Affine& affine, int depth) {
 
 bool Intervals::proves_order(const Affine& a, const Affine& b, std::int64_t least) {
     if (may_wrap(a) || may_wrap(b)) return false;
+    const Wide constant = Wide{b.constant} - a.constant - least;
+    const auto is_far = [](const Term& t) { return !is_small(t.coefficient); };
+    if (!is_int64(constant) || std::ranges::any_of(a.terms, is_far) ||
+        std::ranges::any_of(b.terms, is_far)) {
+        return a.is_constant() && b.is_constant() && constant >= 0;
+    }
     Affine difference = sum(b, a, -1);
-    difference.constant = wrap_add(difference.constant, -least);
+    difference.constant = std::int64_t(constant);
     return proves_nonnegative(difference);
 }
 

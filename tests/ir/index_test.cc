@@ -150,6 +150,37 @@ TEST_F(Index, ComparisonsFoldWhereProvable) {
     EXPECT_EQ(simplify(k, k.select(k.binary(BinaryOp::LessEqual, c(0), M), i, j)), i);
 }
 
+TEST_F(Index, ComparisonsOfTheLeastAndTheLargestNumberAreRight) {
+    const Int least = INT64_MIN, most = INT64_MAX;
+    const auto less = [&](ExprId a, ExprId b) {
+        return simplify(k, k.binary(BinaryOp::Less, a, b));
+    };
+    for (const Int a : {least, least + 1, Int{-1}, Int{0}, Int{1}, most - 1, most}) {
+        for (const Int b : {least, least + 1, Int{-1}, Int{0}, Int{1}, most - 1, most}) {
+            EXPECT_TRUE(k.is_constant(less(c(a), c(b)), a < b)) << a << " < " << b;
+        }
+    }
+    EXPECT_FALSE(k.is_constant(less(i, c(least)), 1));
+}
+
+/// A scalar of int64, and an element of int32, may be any number.
+TEST_F(Index, NothingIsTakenForGrantedOfData) {
+    const ExprId s = k.scalar(0), mode = k.cast(k.scalar(1), DType::Int64);
+    const ExprId positive = max(s, c(0));
+    EXPECT_TRUE(proves_at_least(k, positive, c(0)));
+    EXPECT_FALSE(proves_at_least(k, add(positive, c(1)), c(0)));
+    EXPECT_TRUE(proves_at_least(k, add(max(mode, c(0)), c(1)), c(1)));
+    EXPECT_TRUE(proves_at_least(k, add(mul(max(mode, c(0)), c(3)), M), c(0)));
+    EXPECT_FALSE(proves_at_least(k, mul(mul(max(mode, c(0)), c(1)), c(Int{1} << 33)), c(0)));
+    EXPECT_FALSE(proves_at_least(k, k.unary(UnaryOp::Abs, s), c(0)));
+    EXPECT_TRUE(proves_less(k, min(s, sub(M, c(1))), M));
+    EXPECT_TRUE(proves_less(k, rem(s, c(8)), c(8)));
+    const ExprId quotient = div(add(mul(positive, c(8)), c(3)), c(8));
+    EXPECT_NE(simplify(k, quotient), simplify(k, positive));
+    EXPECT_EQ(simplify(k, div(add(mul(max(mode, c(0)), c(8)), c(3)), c(8))),
+              simplify(k, max(mode, c(0))));
+}
+
 TEST_F(Index, RangesFollowFromTheAffineForm) {
     EXPECT_EQ(range_of(k, sub(i, i), small), (Range{0, 0}));
     EXPECT_EQ(range_of(k, sub(mul(i, c(2)), j), small), (Range{-3, 14}));
