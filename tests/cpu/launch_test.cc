@@ -468,5 +468,13 @@ compute(x) {
     }
 }
 
+TEST_F(Launches, RunOnEveryLevelOfInstructionsThatThereIs) {
+    std::string absent;
+    for (const cpu::Simd simd : cpu::kSimdLevels) {
+        if (!cpu::has(simd)) absent += std::string(" ") + to_string(simd);
+    }
+    if (!absent.empty()) GTEST_SKIP() << "this processor runs no code for" << absent;
+}
+
 }  // namespace launch_test
 }  // namespace quern::cpu_test
