@@ -69,7 +69,6 @@ public:
         const VkInstanceCreateInfo about{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                          .pApplicationInfo = &application};
         // A start that found no memory is tried again.
-        physical_.clear();
         abilities_.clear();
         descriptions_.clear();
         VkInstance instance = VK_NULL_HANDLE;
