@@ -178,12 +178,12 @@ void check_all(const std::vector<int>& most) {
 // More operations than these need a reason. In order: exp exp2 log log2 sinh cosh tanh erf sin cos
 // tan rsqrt expm1 log1p log10 asin acos atan asinh acosh atanh cbrt pow.
 TEST(Handles, GetTheBitsOfNumbersOfFloat) {
-    check_all<float>({20, 19, 33, 44, 31, 29, 21, 35, 250, 249, 278, 2,
+    check_all<float>({20, 19, 33, 44, 31, 29, 19, 35, 250, 249, 278, 2,
                       32, 45, 47, 24, 29, 27, 60, 61, 59,  49,  220});
 }
 
 TEST(Handles, GetTheBitsOfNumbersOfDouble) {
-    check_all<double>({26, 25, 38, 49, 37, 35, 27, 61, 294, 293, 322, 2,
+    check_all<double>({26, 25, 38, 49, 37, 35, 23, 61, 294, 293, 322, 2,
                        38, 50, 52, 32, 37, 35, 65, 66, 64,  51,  230});
 }
 

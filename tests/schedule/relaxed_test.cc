@@ -48,11 +48,10 @@ TEST(Relaxed, AreNoneInsideOfFunctions) {
     }
 }
 
-TEST(Relaxed, TakeOneMoreThanTanhForAQuotientOfAPower) {
+TEST(Relaxed, TakeOneAndTanhForAQuotientOfAPower) {
     for (const char* value : {"1.0 + tanh(x[i])", "tanh(x[i]) + 1.0"}) {
         const Count fast = arithmetic_of(value, Numerics::Fast);
         EXPECT_EQ(fast.relaxed, 3) << value;
-        EXPECT_LT(fast.arithmetic, arithmetic_of("tanh(x[i])", Numerics::Fast).arithmetic) << value;
         EXPECT_EQ(arithmetic_of(value, Numerics::Strict).arithmetic,
                   arithmetic_of("tanh(x[i])", Numerics::Strict).arithmetic + 1);
     }
