@@ -33,13 +33,24 @@ namespace quern {
 template <class T>
 concept IntegerLiteral = std::integral<T> && !std::same_as<T, bool>;
 
+namespace detail {
+
+template <IntegerLiteral T>
+std::int64_t literal_of(T value) {
+    if constexpr (std::is_unsigned_v<T>) require_int64("literal", value);
+    return static_cast<std::int64_t>(value);
+}
+
+}  // namespace detail
+
 /// A scalar or tile of a kernel under construction: a literal, a name, or an operation on these.
 /// Integer and floating literals are weak, as in the language.
 class Expr {
 public:
     /// A literal. Numbers convert, so that `x + 1` and `x * 0.5` can be written.
+    /// Throws ValueError if an integer is above the largest of int64, as literals are.
     template <IntegerLiteral T>
-    Expr(T value) : Expr(integer(static_cast<std::int64_t>(value))) {}
+    Expr(T value) : Expr(integer(detail::literal_of(value))) {}
     Expr(double value);
 
     /// As the kernel's text has it.
@@ -212,7 +223,8 @@ public:
     void yield(const Expr& value);
     void yield(const Expr& value, const Expr& index);
 
-    /// Reductions over 0..extent by the fixed tree. The result is a name.
+    /// Reductions over 0..extent by the fixed tree. The result is a name. The extremes have the
+    /// dtype of what is compared, and begin with element 0, so that an extent of 0 is an error.
     Expr sum(const Expr& extent, const std::function<Expr(Expr)>& element);
     Expr product(const Expr& extent, const std::function<Expr(Expr)>& element);
     Expr maximum(const Expr& extent, const std::function<Expr(Expr)>& element);

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <span>
 
+#include "quern/lang/words.h"
 #include "quern/support/check.h"
 
 namespace quern {
@@ -20,6 +21,13 @@ std::string joined(const std::vector<Expr>& list) {
         text += e.text();
     }
     return text;
+}
+
+/// The first words of the table may not be declared, nor may the output.
+bool is_reserved(std::string_view text) {
+    const auto reserved = std::span(lang::kWords).first(std::size_t(lang::Word::Yield) + 1);
+    return text == "out" ||
+           std::ranges::any_of(reserved, [&](const auto& word) { return word.text == text; });
 }
 
 bool is_name(std::string_view text) {
@@ -103,6 +111,10 @@ void KernelBuilder::declare(const std::string& name) {
     if (!is_name(name)) {
         raise(ValueError(
             fmt::format("[builder] expected a name of letters, digits and '_', got '{}'", name)));
+    }
+    if (is_reserved(name)) {
+        raise(ValueError(
+            fmt::format("[builder] expected a name, got '{}', a word of the language", name)));
     }
     if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
         raise(ValueError(fmt::format("[builder] the name '{}' is used twice", name)));
@@ -235,10 +247,10 @@ Expr KernelBuilder::product(const Expr& extent, const std::function<Expr(Expr)>&
     return accumulate(extent, 1, "*", element);
 }
 Expr KernelBuilder::maximum(const Expr& extent, const std::function<Expr(Expr)>& element) {
-    return accumulate(extent, -std::numeric_limits<double>::infinity(), "max", element);
+    return accumulate(extent, element(0), "max", element);
 }
 Expr KernelBuilder::minimum(const Expr& extent, const std::function<Expr(Expr)>& element) {
-    return accumulate(extent, std::numeric_limits<double>::infinity(), "min", element);
+    return accumulate(extent, element(0), "min", element);
 }
 
 Expr KernelBuilder::zeros(const std::vector<Expr>& shape) {

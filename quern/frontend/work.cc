@@ -40,7 +40,9 @@ using Loops = std::vector<bool>;
 struct Sum {
     /// By the loops in whose iterations it differs: in others it is done once.
     std::map<Loops, Operations> operations;
-    double points = 1;
+
+    /// Of parallel loops; none if there are none.
+    std::optional<double> points;
 
     void add(const Sum& other) {
         for (const auto& [loops, done] : other.operations) operations[loops].add(done, 1);
@@ -192,7 +194,7 @@ private:
                               ? std::optional(*begin + by * (is_mirrored ? trips - 1 - at : at))
                               : std::nullopt);
             const Sum one = block(s.body);
-            points += one.points * each;
+            points += one.points.value_or(1) * each;
             const auto now = values_of(carried);
             const bool is_first = k == 0 && count > 1;
             are_steady &= count == trips || is_first || now == last;
@@ -206,7 +208,7 @@ private:
                 }
             }
         }
-        all.points = s.parallel ? points : 1;
+        if (s.parallel) all.points = points;
         looked_at_ = most;
         around_.pop_back();
         set(s.symbol, std::nullopt);
@@ -335,7 +337,7 @@ Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
         work.operations += entry.second.arithmetic;
         work.functions += entry.second.functions;
     }
-    work.points = sum.points;
+    work.points = sum.points.value_or(1);
     work.is_least = counter.is_least();
     for (const OperandInfo& o : operands) {
         work.read += double(element_count(o.shape)) * double(size_of(o.dtype));

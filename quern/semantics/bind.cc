@@ -43,6 +43,8 @@ std::string describe(const ir::Kernel& kernel, ExprId id) {
             return kernel.dims[e.a].name;
         case ExprKind::Extent:
             return fmt::format("axis {} of '{}'", e.b, kernel.buffers[e.a].name);
+        case ExprKind::Symbol:
+            return kernel.symbols[e.a].name;
         case ExprKind::Const:
             return fmt::format("{}", kernel.integer_value(id));
         case ExprKind::Binary: {

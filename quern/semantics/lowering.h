@@ -255,6 +255,12 @@ private:
     // reductions.cc
     void reduce_kernel(NodeId body);
     std::optional<ReduceNest> read_nest(NodeId body);
+    NodeId mention_of(std::string_view name, NodeId node) const;
+    NodeId dependence_of(NodeId loop, NodeId other) const;
+
+    /// Whether no loop that is kept depends on one that is reduced; else reports it.
+    bool are_outside(const ReduceNest& nest);
+    bool is_rectangular(const ReduceNest& nest) const;
     void over_kept(ReduceNest& nest, std::size_t k);
     void over_reduced(const ReduceNest& nest, std::size_t k);
     void reduce_point(const ReduceNest& nest);
@@ -420,6 +426,9 @@ private:
     ExprId attained_over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
     ExprId over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
 
+    /// The end without the begin of an open loop where that is largest; none if it depends on data.
+    ExprId most_iterations(const ir::LoopRange& range);
+
     // checks.cc, races.cc, barriers.cc: what the finished CIR shows.
     void check_bounds();
     void check_races();
@@ -525,6 +534,7 @@ private:
     SymbolId yield_var_ = ir::kNone;
     SymbolId yield_index_ = ir::kNone;
     SymbolId yield_found_ = ir::kNone;
+    SymbolId yield_reached_ = ir::kNone;
     Span first_yield_;
     ExprId contracted_ = ir::kNoExpr;
 };

@@ -78,7 +78,13 @@ ExprId Lowering::loops_run(ExprId at, ExprId extent) {
         if (!ir::depends_on(kernel_, at, loop.range.symbol)) continue;
         plain = kernel_.symbol(loop.range.symbol) == at && loop.from_zero &&
                 kernel_.is_constant(loop.range.step, 1);
-        const ExprId runs_here = kernel_.binary(BinaryOp::Less, loop.range.begin, loop.range.end);
+        const auto& [begin, end] = std::pair{loop.range.begin, loop.range.end};
+        ExprId runs_here = kernel_.binary(BinaryOp::Less, begin, end);
+        if (!is_fixed(kernel_, runs_here)) {
+            const ExprId most = most_iterations(loop.range);
+            if (!exists(most)) continue;
+            runs_here = kernel_.binary(BinaryOp::Less, zero(), most);
+        }
         runs = exists(runs) ? kernel_.binary(BinaryOp::And, runs, runs_here) : runs_here;
     }
     // A bare index has the loop's end as its extent, which is 0 by itself.

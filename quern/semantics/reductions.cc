@@ -91,7 +91,43 @@ std::optional<ReduceNest> Lowering::read_nest(NodeId body) {
     nest.reduced = {loops[std::size_t(axis)]};
     nest.kept = loops;
     nest.kept.erase(nest.kept.begin() + std::ptrdiff_t(axis));
-    return nest;
+    return are_outside(nest) ? std::optional(nest) : std::nullopt;
+}
+
+/// The first node at or below this one that is the name.
+NodeId Lowering::mention_of(std::string_view name, NodeId node) const {
+    if (tree_[node].kind == Kind::Name && tree_.text_of(node) == name) return node;
+    for (NodeId c = tree_[node].first; c >= 0; c = tree_[c].next) {
+        if (const NodeId found = mention_of(name, c); found >= 0) return found;
+    }
+    return -1;
+}
+
+/// Where the bounds or the step of a loop name another loop's variable, or -1.
+NodeId Lowering::dependence_of(NodeId loop, NodeId other) const {
+    const NodeId name = tree_[loop].first;
+    for (NodeId bound = tree_[name].next; bound >= 0; bound = tree_[bound].next) {
+        const NodeId found = mention_of(tree_.text_of(tree_[other].first), bound);
+        if (found >= 0) return found;
+    }
+    return -1;
+}
+
+bool Lowering::are_outside(const ReduceNest& nest) {
+    for (const NodeId kept : nest.kept) {
+        for (const NodeId reduced : nest.reduced) {
+            const NodeId found =
+                span_of(reduced).begin < span_of(kept).begin ? dependence_of(kept, reduced) : -1;
+            if (found < 0) continue;
+            report(Code::E0432, span_of(found),
+                   fmt::format("the loop over '{}' is kept, so it is outside of the one over '{}', "
+                               "which is reduced, and can not depend on it",
+                               tree_.text_of(tree_[kept].first), tree_.text_of(found)))
+                .help("write the loops as @kernel custom");
+            return false;
+        }
+    }
+    return true;
 }
 
 void Lowering::reduce_kernel(NodeId body) {
@@ -113,7 +149,12 @@ void Lowering::over_kept(ReduceNest& nest, std::size_t k) {
         const ExprId offset =
             kernel_.binary(BinaryOp::Sub, kernel_.symbol(range.symbol), range.begin);
         nest.place.push_back(simplify(kernel_.binary(BinaryOp::FloorDiv, offset, range.step)));
-        const ExprId length = kernel_.binary(BinaryOp::Sub, range.end, range.begin);
+        const ExprId length = most_iterations(range);
+        if (!exists(length)) {
+            report(Code::E0503, span_of(nest.kept[k]),
+                   "the extent of the result depends on data here, so it has no value");
+            return;
+        }
         const ExprId rounded = kernel_.binary(
             BinaryOp::FloorDiv,
             kernel_.binary(BinaryOp::Add, length, kernel_.binary(BinaryOp::Sub, range.step, one())),
@@ -124,8 +165,27 @@ void Lowering::over_kept(ReduceNest& nest, std::size_t k) {
 }
 
 void Lowering::over_reduced(const ReduceNest& nest, std::size_t k) {
-    if (k == nest.reduced.size()) return block(nest.innermost);
+    if (k == nest.reduced.size()) {
+        if (yield_reached_ != ir::kNone) {
+            ir::Stmt& statement = push(StmtKind::Accumulate, span_of(nest.innermost));
+            statement.symbol = yield_reached_;
+            statement.op = BinaryOp::Or;
+            statement.value = kernel_.boolean(true);
+        }
+        return block(nest.innermost);
+    }
     open_loop(nest.reduced[k], false, [&] { over_reduced(nest, k + 1); });
+}
+
+/// Whether no loop that is reduced depends on another.
+bool Lowering::is_rectangular(const ReduceNest& nest) const {
+    for (const NodeId loop : nest.reduced) {
+        for (const NodeId outer : nest.reduced) {
+            const bool is_before = span_of(outer).begin < span_of(loop).begin;
+            if (is_before && dependence_of(loop, outer) >= 0) return false;
+        }
+    }
+    return true;
 }
 
 SymbolId Lowering::point_var(const char* name, ExprId value) {
@@ -140,15 +200,19 @@ void Lowering::reduce_point(const ReduceNest& nest) {
     const VarType type = var_types_[body_];
     const BinaryOp op = operator_of(
         is_arg_reduce_ ? std::string_view(reduce_op_).substr(3) : reduce_op_, type.dtype);
-    if (is_arg_reduce_ || reduce_op_ == "min" || reduce_op_ == "max") {
-        for (const NodeId loop : nest.reduced) {
-            const NodeId name = tree_[loop].first, begin = tree_[name].next,
-                         end = tree_[begin].next;
-            const ExprId some = kernel_.binary(BinaryOp::Less, extent_expression(begin, false),
-                                               extent_expression(end, true));
-            check_some(some, span_of(loop), reduce_op_,
-                       fmt::format("the loop over '{}' is empty", tree_.text_of(name)));
-        }
+    const bool needs_some = is_arg_reduce_ || reduce_op_ == "min" || reduce_op_ == "max";
+    const bool is_rectangle = is_rectangular(nest);
+    for (const NodeId loop : nest.reduced) {
+        if (!needs_some || !is_rectangle) break;
+        const NodeId name = tree_[loop].first, begin = tree_[name].next, end = tree_[begin].next;
+        const ExprId some = kernel_.binary(BinaryOp::Less, extent_expression(begin, false),
+                                           extent_expression(end, true));
+        check_some(some, span_of(loop), reduce_op_,
+                   fmt::format("the loop over '{}' is empty", tree_.text_of(name)));
+    }
+    yield_reached_ = ir::kNone;
+    if (needs_some && !is_rectangle && !is_arg_reduce_) {
+        yield_reached_ = point_var("reached", kernel_.boolean(false));
     }
     yield_var_ = point_var(is_arg_reduce_ ? "best" : "result", identity(op, type.dtype));
     if (is_arg_reduce_) {
@@ -158,6 +222,11 @@ void Lowering::reduce_point(const ReduceNest& nest) {
     over_reduced(nest, 0);
     if (is_arg_reduce_) {
         check_some(kernel_.symbol(yield_found_), first_yield_, reduce_op_, "no yield was reached");
+    }
+    if (yield_reached_ != ir::kNone) {
+        check_some(kernel_.symbol(yield_reached_), span_of(nest.reduced.back()), reduce_op_,
+                   fmt::format("the loop over '{}' is empty each time",
+                               tree_.text_of(tree_[nest.reduced.back()].first)));
     }
     const Span span = span_of(body_);
     Value result =

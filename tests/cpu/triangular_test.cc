@@ -39,6 +39,21 @@ TEST_P(QuotientsUnderConditions, GiveTheInterpretersNumbers) {
 INSTANTIATE_TEST_SUITE_P(Kernels, QuotientsUnderConditions,
                          testing::Values("i / 2", "i / 3", "i / n", "i % 5", "i % m", "n - i / 3"));
 
+class Extremes : public Triangular {};
+
+TEST_P(Extremes, OfTrianglesAreTheInterpreters) {
+    for (const char* loops : {"i in 0..n, j in 0..i + 1", "i in 0..n, j in 0..i",
+                              "i in 0..n, j in i..n", "i in 0..n, j in 0..n - i"}) {
+        const std::string text = std::string("compute(x: [n, n]) {\n@kernel reduce(") + GetParam() +
+                                 ")\nfor " + loops + ": yield x[i, j]\n}";
+        for (const std::int64_t n : {2, 19, 100})
+            expect_agreement(Case(text, {uniform({n, n}, 1)}));
+        EXPECT_THROWS(KernelError, "E0620", Kernel(text)(Tensor({0, 0}))) << text;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Extremes, testing::Values("max", "min"));
+
 class Ragged : public Compiled, public testing::WithParamInterface<const char*> {};
 
 /// Sums whose lengths nobody knows before they begin, below, at and beyond one chunk.

@@ -114,6 +114,47 @@ TEST(Builder, RefusesNamesThatAreTakenOrNotNames) {
                   k.operand("2x"));
 }
 
+TEST(Builder, RefusesWordsOfTheLanguageAsNames) {
+    KernelBuilder k;
+    for (const char* word : {"and", "or", "not", "in", "if", "else", "for", "yield", "out"}) {
+        EXPECT_THROWS(ValueError, std::string("expected a name, got '") + word + "'",
+                      k.operand(word));
+        EXPECT_THROWS(ValueError, "a word of the language", k.dim(word));
+    }
+    k.dim("step");
+}
+
+TEST(Builder, RefusesLiteralsAboveTheLargestOfInt64) {
+    EXPECT_THROWS(ValueError,
+                  "expected an integer of at most 9223372036854775807 for 'literal', "
+                  "got 18446744073709551615",
+                  Expr(18446744073709551615u));
+    EXPECT_EQ(Expr(9223372036854775807u).text(), "9223372036854775807");
+    EXPECT_EQ(Expr(std::uint8_t(255)).text(), "255");
+}
+
+TEST(Builder, ExtremesKeepTheDtypeOfWhatIsCompared) {
+    const auto extreme = [](bool is_least, const Tensor& of) {
+        KernelBuilder k;
+        const Operand a = k.operand("a");
+        k.loops({k.dim("n")}, [&](Expr i) {
+            const auto element = [&](Expr j) { return a(i, j); };
+            k.out(i) = is_least ? k.minimum(k.dim("m"), element) : k.maximum(k.dim("m"), element);
+        });
+        return k.build()(of);
+    };
+    const std::int64_t big = std::int64_t(1) << 40;
+    const Tensor wide = Tensor::from<std::int64_t>({2, 2}, {big + 1, big + 2, -big, -big - 1});
+    for (const bool is_least : {false, true}) {
+        const Tensor got = extreme(is_least, wide);
+        ASSERT_EQ(got.dtype(), DType::Int64);
+        EXPECT_EQ(got.data<std::int64_t>()[0], is_least ? big + 1 : big + 2);
+        EXPECT_EQ(got.data<std::int64_t>()[1], is_least ? -big - 1 : -big);
+        EXPECT_EQ(extreme(is_least, Tensor::from<float>({1, 1}, {-1})).dtype(), DType::Float32);
+    }
+    EXPECT_THROW(extreme(true, Tensor({2, 0})), KernelError);
+}
+
 TEST(Builder, RefusesABodyWithAnotherNumberOfLoops) {
     KernelBuilder k;
     const Expr n = k.dim("n");

@@ -232,6 +232,19 @@ TEST(Kernel, ExplainsItselfWithAndWithoutOperands) {
     EXPECT_NE(text.find("72 B read, 32 B written"), std::string::npos) << text;
 }
 
+TEST(Kernel, ExplainsLoopsThatDependOnOthersAndThoseOfNoPoints) {
+    const Kernel triangle(
+        "compute(x: [n, n]) {\n@kernel custom\nfor i in 0..n, j in 0..i + 1: out[i, j] = x[i, "
+        "j]\n}");
+    const std::vector<Tensor> some = {Tensor({3, 3})}, none = {Tensor({0, 0})};
+    EXPECT_NE(triangle.explain(some).find("j in 0..(i + 1)"), std::string::npos)
+        << triangle.explain(some);
+    EXPECT_NE(triangle.explain(some).find("over 6 points"), std::string::npos)
+        << triangle.explain(some);
+    EXPECT_NE(triangle.explain(none).find("over 0 points"), std::string::npos)
+        << triangle.explain(none);
+}
+
 TEST(StaticKernel, IsRefusedAtItsLineOfTheProgram) {
     const Tensor a({2, 3}), b({4, 2});
     try {

@@ -145,6 +145,26 @@ TEST(Check49, YieldsFitTheirOperator) {
               "E0432 3:25 `2`");
 }
 
+TEST(Check49, ALoopThatIsKeptDoesNotDependOnOneThatIsReduced) {
+    const auto found = [](const std::string& axis, const std::string& loops) {
+        return analyse("compute(x: [n, n]) {\n@kernel reduce(+, axis=" + axis + ")\nfor " + loops +
+                           ": yield x[i, j]\n}",
+                       with({{{6, 6}}}));
+    };
+    EXPECT_EQ(found("0", "i in 0..n, j in 0..i").findings(), "E0432 3:24 `i`");
+    EXPECT_EQ(found("0", "i in 0..n, j in n - i..n").findings(), "E0432 3:25 `i`");
+    EXPECT_EQ(found("0", "i in 0..n, j in 0..n step i").findings(), "E0432 3:31 `i`");
+    EXPECT_EQ(found("-1", "i in 0..n, j in 0..i").output(), Shape{6});
+    EXPECT_EQ(found("1", "j in 0..n, i in 0..j").output(), Shape{6});
+    // Before the loop the name is a dimension.
+    EXPECT_EQ(found("1", "j in 0..i, i in 0..n").findings(), "");
+    const Analysed three = analyse(
+        "compute(x: [n, n]) {\n@kernel reduce(+, axis=2)\n"
+        "for i in 0..n, j in 0..i, k in 0..n: yield x[i, j] * k\n}",
+        with({{{6, 6}}}));
+    EXPECT_EQ(three.output(), (Shape{6, 5}));
+}
+
 TEST(Check49, AReduceKernelStoresOnlyWhatItYields) {
     const Given given = with({{{2, 3}}});
     const auto text = [](const std::string& kind) {

@@ -134,6 +134,21 @@ TEST(Output, ABodyWithoutLoopsIsParallelOverAxesThatNothingReduces) {
         "parallel"));
 }
 
+/// In the first iteration of the outer loop the inner one is empty.
+TEST(Output, HasAnExtentWhereALoopDependsOnAnother) {
+    const auto shape = [](const std::string& body) {
+        return analyse("compute(x: [n, n]) {\n@kernel custom\n" + body + "\n}", with({{{6, 6}}}))
+            .output();
+    };
+    EXPECT_EQ(shape("for i in 0..n:\n  for j in 0..i: out[i, j] = x[i, j]"), (Shape{6, 5}));
+    EXPECT_EQ(shape("for i in 0..n:\n  for j in 0..i: out[j, i] = x[i, j]"), (Shape{5, 6}));
+    EXPECT_EQ(shape("for i in 0..n:\n  for j in i+1..n: out[i, j-1] = x[i, j]"), (Shape{6, 5}));
+    EXPECT_EQ(shape("for i in 0..n:\n  for j in 0..min(i, 3): out[i, j] = x[i, j]"), (Shape{6, 3}));
+    EXPECT_EQ(shape("for i in 0..n:\n  for j in 0..i / 2: out[i, j] = x[i, j]"), (Shape{6, 2}));
+    EXPECT_EQ(shape("for i in 0..n:\n  for j in i..i + 3: out[i, j] = x[i, 0]"), (Shape{6, 8}));
+    EXPECT_EQ(shape("for i in 0..1:\n  for j in 0..i: out[i, j] = x[0, 0] * n"), (Shape{1, 0}));
+}
+
 TEST(N0801, IsSaidExactlyWhenElementsMayStayUnwritten) {
     const auto notes = [](const std::string& body) {
         return analyse("compute(x) {\n@kernel custom\n" + body + "\n}", with({{{4}}}))
