@@ -62,7 +62,7 @@ public:
     ValueId in_32_bits(const Inst& i);
     ValueId compared_to_zero(const Inst& i);
     ValueId by_float32(const Inst& i);
-    ValueId integer_to_half(const Inst& i);
+    ValueId integer_to_narrow(const Inst& i);
     ValueId double_to_half(const Inst& i);
     ValueId float16_to_float32(const Inst& i);
     ValueId float32_to_float16(const Inst& i);
@@ -125,7 +125,12 @@ constexpr Row kTable[] = {
     {nullptr, {Op::Cast}, kAll, {DType::Bool}, &LegalisePass::compared_to_zero},
     {nullptr, {Op::Cast}, kHalves, kAll.but(DType::Float32), &LegalisePass::by_float32},
     {nullptr, {Op::Cast}, Set{DType::Bool} | kInts8 | kInts16, kHalves, &LegalisePass::by_float32},
-    {nullptr, {Op::Cast}, kWide, kHalves, &LegalisePass::integer_to_half},
+    {nullptr, {Op::Cast}, kWide, kHalves, &LegalisePass::integer_to_narrow},
+    {&Native::wide_to_float32,
+     {Op::Cast},
+     {DType::Int64, DType::UInt64},
+     {DType::Float32},
+     &LegalisePass::integer_to_narrow},
     {nullptr, {Op::Cast}, {DType::Float64}, kHalves, &LegalisePass::double_to_half},
     {&Native::half_casts,
      {Op::Cast},
@@ -242,10 +247,10 @@ ValueId LegalisePass::by_float32(const Inst& i) {
     return cast(cast(i.a, DType::Float32), i.type.dtype);
 }
 
-/// By an integer that is a float of its size, and rounds to a 16-bit float as the given one does:
-/// from where floats have gaps, what 12 bits say is only whether they are 0. 16-bit floats are
+/// By an integer that is a float of its size, and rounds to a narrower float as the given one does:
+/// from where floats have gaps, what 12 bits say is only whether they are 0. Narrower floats are
 /// farther apart there.
-ValueId LegalisePass::integer_to_half(const Inst& i) {
+ValueId LegalisePass::integer_to_narrow(const Inst& i) {
     const DType from = b_.type(i.a).dtype;
     const bool is_signed = is_signed_integer(from), is_wide = size_of(from) == 8;
     const std::uint64_t exact = std::uint64_t{1} << (is_wide ? 53 : 24);

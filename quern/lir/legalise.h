@@ -25,6 +25,9 @@ struct Native {
     /// Conversions between float16 and float32.
     bool half_casts = true;
 
+    /// Conversions of integers of 64 bits to float32 that round once.
+    bool wide_to_float32 = true;
+
     /// Conversions of floats to integers as Tensor::to has them where these are out of range, or
     /// where the float is NaN.
     bool saturating_casts = true;

@@ -171,6 +171,25 @@ TEST_F(Aarch64, ConvertsBetweenAllDtypes) {
     }
 }
 
+/// Whose double lies between two floats.
+TEST_F(Aarch64, WideIntegersRoundOnceToFloat32) {
+    std::vector<std::int64_t> values = {9223371761976868863, -9223371761976868863};
+    for (int exponent = 25; exponent < 62; ++exponent) {
+        const std::int64_t halfway = std::int64_t{0x1000001} << (exponent - 24);
+        for (const std::int64_t off : {-1, 0, 1}) values.push_back(halfway + off);
+    }
+    const Tensor x = Tensor::from({std::int64_t(values.size())}, values);
+    const char* text =
+        "compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = float32(x[i])\n}";
+    for (const DType from : {DType::Int64, DType::UInt64}) {
+        const Case c(text, {x.to(from)});
+        const auto expected = c.interpreted();
+        const auto exact = run(c, Numerics::Reproducible);
+        ASSERT_TRUE(expected && exact);
+        EXPECT_TRUE(same_numbers(*exact, *expected)) << to_string(from);
+    }
+}
+
 TEST_F(Aarch64, ReadsOperandsThatAreViews) {
     const Tensor x = uniform({9, 21}, 1);
     expect_agreement(Case(example_text("07"), {x.permute({1, 0})}));

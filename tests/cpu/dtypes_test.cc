@@ -109,7 +109,7 @@ TEST_F(Dtypes, WideIntegersRoundOnceToNarrowFloats) {
         }
     }
     const std::int64_t count = std::int64_t(values.size());
-    for (const char* to : {"float16", "bfloat16"}) {
+    for (const char* to : {"float16", "bfloat16", "float32"}) {
         const std::string text =
             std::string("compute(x) {\n    @kernel elementwise\n    for i in ") +
             "0..len:\n        out[i] = " + to + "(x[i])\n}";

@@ -18,7 +18,8 @@ inline schedule::Target target_of(Simd simd) {
         case Simd::Sse41:
             return {.lanes = 16, .native = kLeastNative, .registers = 4};
         case Simd::Neon:
-            return {.lanes = 16, .registers = 8};
+            // LLVM 19 makes them of two conversions.
+            return {.lanes = 16, .native = {.wide_to_float32 = false}, .registers = 8};
         case Simd::Scalar:
             break;
     }
