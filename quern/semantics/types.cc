@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quern/semantics/lowering.h"
+#include "quern/support/convert.h"
 
 // Dtypes of expressions, and how values of two dtypes or two shapes meet.
 
@@ -103,7 +104,9 @@ ExprId Lowering::convert(ExprId expr, DType from, DType to) {
     const Expr e = kernel_[expr];
     if (is_floating(to) && e.dtype == DType::Int64) {
         if (e.kind == ExprKind::Const) {
-            return kernel_.floating(double(kernel_.integer_value(expr)), to, e.span);
+            const std::int64_t value = kernel_.integer_value(expr);
+            return kernel_.floating(to == DType::Float64 ? double(value) : rounded_to_odd(value),
+                                    to, e.span);
         }
         warn_of_quotient(expr);
         return kernel_.cast(expr, to, e.span);

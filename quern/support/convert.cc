@@ -200,6 +200,8 @@ void store_block(const Carrier* block, std::byte* dst, DType dtype, std::int64_t
 
 }  // namespace
 
+double rounded_to_odd(std::int64_t v) { return for_narrow(v); }
+
 void convert(const void* src, DType src_dtype, std::int64_t stride, void* dst, DType dst_dtype,
              std::int64_t count) noexcept {
     if (count <= 0) return;

@@ -1,5 +1,6 @@
 #include "quern/kernel.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -230,6 +231,21 @@ TEST(Kernel, ExplainsItselfWithAndWithoutOperands) {
     EXPECT_NE(text.find("K = 3"), std::string::npos) << text;
     EXPECT_NE(text.find("i in 0..M = 2, j in 0..N = 4"), std::string::npos) << text;
     EXPECT_NE(text.find("72 B read, 32 B written"), std::string::npos) << text;
+}
+
+/// Integers beyond 2^53 near what lies between two floats.
+TEST(Kernel, IntegersOfTheTextAndOfTheHostRoundOnceToTheDtypeThatTheyMeet) {
+    const std::vector<std::pair<DType, std::int64_t>> cases = {
+        {DType::Float32, 9007199791611905},  {DType::BFloat16, 4629700416936869889},
+        {DType::Float32, -9007199791611905}, {DType::Float32, 9223371761976868863},
+        {DType::Float64, 9007199254740993},  {DType::Float16, 65519}};
+    for (const auto& [dtype, number] : cases) {
+        const Tensor x = Tensor::from<float>({1}, {1}).to(dtype);
+        const double expected = Tensor::from<std::int64_t>({1}, {number}).to(dtype).item();
+        const std::string begin = "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * ";
+        EXPECT_EQ(Kernel(begin + fmt::format("{}\n}}", number))(x).item(), expected) << number;
+        EXPECT_EQ(Kernel(begin + "q\n}")(x, arg("q", number)).item(), expected) << number;
+    }
 }
 
 TEST(Kernel, ExplainsLoopsThatDependOnOthersAndThoseOfNoPoints) {
