@@ -81,6 +81,10 @@ TEST(CommandOutput, OneFileThatCannotBeWrittenKeepsTheOthersAway) {
         run({"run", script, "--in", "x=" + x, "--out", "y=" + folder / "no_folder/y.npy"});
     EXPECT_EQ(absent.status, 1);
     EXPECT_NE(absent.err.find("no_folder"), std::string::npos) << absent.err;
+    const Outcome too_long = run({"run", script, "--in", "x=" + x, "--out", "y=" + folder / "y.npy",
+                                  "--out", "total=" + folder / (std::string(252, 'a') + ".npy")});
+    EXPECT_EQ(too_long.status, 1);
+    EXPECT_EQ(folder.files(), (std::vector<std::string>{"two.quern", "x.npy"}));
 }
 
 TEST(CommandOutput, AFileThatIsReplacedKeepsItsPermissionsAndLinksStay) {

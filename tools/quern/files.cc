@@ -219,7 +219,11 @@ void expect_writable(const std::string& command, const std::string& path) {
         throw FileError(fmt::format("[{}] {}: expected a folder that can be written, got: {}",
                                     command, path, std::strerror(errno)));
     }
-    if (!fs::exists(place, error)) return;
+    if (!fs::exists(fs::status(place, error))) {
+        if (!error || error == std::errc::no_such_file_or_directory) return;
+        throw FileError(fmt::format("[{}] {}: expected a file that can be written, got: {}",
+                                    command, path, error.message()));
+    }
     if (!fs::is_regular_file(place, error)) {
         throw FileError(fmt::format(
             "[{}] {}: expected a regular file or none, got a pipe or device", command, path));

@@ -85,7 +85,8 @@ void Reporter::add(const Diagnostic& diagnostic) {
     if (diagnostic.severity == Severity::Note && !options_.notes) return;
     clear_progress();
     const std::string shown = wants_colour() ? coloured(text, diagnostic.severity) : text;
-    std::fputs(shown.c_str(), stderr);
+    // A text may have bytes of 0.
+    std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
 void Reporter::add(const std::vector<Diagnostic>& diagnostics) {
