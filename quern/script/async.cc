@@ -104,13 +104,37 @@ Value Interpreter::joined(NodeId callee, const Argument& argument) {
     }
     for (const Future<Value>& future : futures) take(future);
     if (name == "all") {
-        return start(callee, run_async<Value>([all = when_all(std::move(futures))] {
-                         return Value(List{all.get()});
-                     }));
+        const auto all = when_all(std::move(futures));
+        return start(callee,
+                     run_after<Value>(std::vector{all}, [all] { return Value(List{all.get()}); }));
     }
-    return start(callee, run_async<Value>([any = when_any(std::move(futures))] {
+    const auto any = when_any(std::move(futures));
+    return start(callee, run_after<Value>(std::vector{any}, [any] {
                      const auto& [value, index] = any.get();
                      return Value(Tuple{{value, std::int64_t(index)}});
+                 }));
+}
+
+std::shared_ptr<Interpreter> Interpreter::beside() const {
+    return std::shared_ptr<Interpreter>(new Interpreter(*this));
+}
+
+Value Interpreter::piped_future(NodeId at, Argument piped) {
+    const Future<Value> future = *piped.value.as<Future<Value>>();
+    take(future);
+    // What is explained comes in the order of the text, and what is timed runs alone.
+    if (options_.shapes_only || options_.explained || options_.timed) {
+        return start(at, ready_future(call(at, Argument{future.get(), piped.node}, When::Now)));
+    }
+    return start(at, run_after<Value>(std::vector{future}, [beside = beside(), at, future,
+                                                            node = piped.node] {
+                     Value value = beside->call(at, Argument{future.get(), node}, When::Now);
+                     if (const auto* inner = value.as<Future<Value>>()) {
+                         beside->take(*inner);
+                         value = Value(inner->get());
+                     }
+                     beside->finish_started();
+                     return value;
                  }));
 }
 
@@ -120,11 +144,18 @@ Future<Value> Interpreter::async_pipeline(NodeId callee, NodeId pipeline,
     if (options_.shapes_only || options_.explained || options_.timed) {
         return ready_future(call_pipeline(callee, pipeline, arguments));
     }
-    const std::shared_ptr<Interpreter> beside(new Interpreter(*this));
+    std::vector<Tensor> operands;
+    for (const Argument& argument : arguments.positional) {
+        if (const auto* tensor = argument.value.as<Tensor>()) operands.push_back(*tensor);
+    }
+    const auto beside = this->beside();
+    beside->held_ = std::make_shared<Held>(std::move(operands));
     return run_async<Value>([beside, callee, pipeline, arguments] {
-        Value value = beside->call_pipeline(callee, pipeline, arguments);
-        beside->finish_started();
-        return value;
+        return beside->held_->during([&] {
+            Value value = beside->call_pipeline(callee, pipeline, arguments);
+            beside->finish_started();
+            return value;
+        });
     });
 }
 

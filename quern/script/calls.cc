@@ -43,7 +43,10 @@ Value Interpreter::pipe(NodeId id, When when) {
         then.empty() ? evaluate(base, next_when()) : compute(base, std::move(then), next_when());
     while (next < calls.size()) {
         const NodeId at = calls[next++];
-        value = call(at, Argument{value, base}, next_when());
+        value = value.as<Future<Value>>() ? piped_future(at, {value, base})
+                                          : call(at, Argument{value, base}, next_when());
+        // What a call gives is not what the first operand's name means.
+        base = at;
     }
     return value;
 }
@@ -67,6 +70,7 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped, When when) {
         decorator = node(decorator).next;
     }
     const frontend::Placement before = placement_;
+    const std::optional<Device> configured = std::exchange(configured_, std::nullopt);
     const std::size_t placed_before = placed_kernels_;
     placement_ = frontend::placed(source_, decorator, placement_);
     // A call that says nothing goes on in the turn of the pipeline that it stands in.
@@ -76,6 +80,9 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped, When when) {
                       ? start(callee, async_pipeline(callee, pipeline->second, given))
                       : call_pipeline(callee, pipeline->second, given);
     placement_ = before;
+    // What a pipeline configures is the process's from then on.
+    if (configured_) placement_.device = *configured_;
+    if (!configured_) configured_ = configured;
     if (is_placed) placed_kernels_ = placed_before;
     return value;
 }
@@ -134,11 +141,14 @@ Value Interpreter::call_pipeline(NodeId callee, NodeId pipeline, const Arguments
     Value value = flow == Flow::Return ? std::move(returned_) : Value();
     returned_ = {};
     if (const NodeId type = child(pipeline, 2); node(type).kind == Kind::Type) {
-        if (text(child(type, 0)) == "tensor" && value.as<Tensor>() == nullptr) {
+        const std::string expected = text(child(type, 0));
+        std::optional<Value> fitting = fitted(value, expected);
+        if (!fitting) {
             fail(Code::E0441, type,
-                 fmt::format("pipeline '{}' returns a tensor, got {}", text(child(pipeline, 0)),
-                             describe(value)));
+                 fmt::format("pipeline '{}' returns a value of type '{}', got {}",
+                             text(child(pipeline, 0)), expected, describe(value)));
         }
+        value = std::move(*fitting);
         bind_dimensions(type, value, type, "the result", scope);
     }
     --depth_;
@@ -161,26 +171,29 @@ void Interpreter::bind_parameters(NodeId pipeline, const std::vector<Argument>& 
     }
 }
 
-void Interpreter::bind_scalar(NodeId parameter, const Argument& operand, Scope& scope) {
-    const std::string type = text(child(child(parameter, 1), 0));
-    const Value& value = operand.value;
-    Value bound = value;
+/// As a value of the type, if it is one; an integer is a float.
+std::optional<Value> Interpreter::fitted(const Value& value, std::string_view type) {
     bool fits = false;
     if (type == "tensor") fits = value.as<Tensor>() != nullptr;
     if (type == "int") fits = value.as<std::int64_t>() != nullptr;
     if (type == "bool") fits = value.as<bool>() != nullptr;
     if (type == "string") fits = value.as<std::string>() != nullptr;
     if (type == "float") {
-        const auto* integer = value.as<std::int64_t>();
-        if (integer != nullptr) bound = double(*integer);
-        fits = integer != nullptr || value.as<double>() != nullptr;
+        if (const auto* integer = value.as<std::int64_t>()) return Value(double(*integer));
+        fits = value.as<double>() != nullptr;
     }
-    if (!fits) {
+    return fits ? std::optional(value) : std::nullopt;
+}
+
+void Interpreter::bind_scalar(NodeId parameter, const Argument& operand, Scope& scope) {
+    const std::string type = text(child(child(parameter, 1), 0));
+    std::optional<Value> bound = fitted(operand.value, type);
+    if (!bound) {
         fail(Code::E0441, operand.node,
              fmt::format("parameter '{}' expects a value of type '{}', got {}",
-                         text(child(parameter, 0)), type, describe(value)));
+                         text(child(parameter, 0)), type, describe(operand.value)));
     }
-    scope[text(child(parameter, 0))] = std::move(bound);
+    scope[text(child(parameter, 0))] = std::move(*bound);
 }
 
 /// Gives the dimensions that a tensor's type names their extents; those that have one must agree.

@@ -264,10 +264,12 @@ private:
             ++piped;
         }
         int positional = piped;
+        NodeId decorated = -1;
         std::vector<NodeId> named;
         for (NodeId a = node(child(id, 0)).next; a >= 0; a = node(a).next) {
             if (node(a).kind == Kind::Decorator) {
                 decorator(a);
+                if (decorated < 0) decorated = a;
                 continue;
             }
             expression(a);
@@ -287,7 +289,16 @@ private:
             pipeline_arguments(callee, found->second, positional, named);
             return;
         }
-        function_arguments(callee, find_function(name), positional, named);
+        const bool is_of_object = node(child(id, 0)).kind == Kind::Member;
+        function_arguments(callee, find_function(name), positional, named, is_of_object);
+        if (decorated >= 0) {
+            error(
+                Code::E0302, decorated,
+                fmt::format("'@{}' belongs to a compute or to the call of a pipeline, and '{}' is "
+                            "a function",
+                            text(child(decorated, 0)), name))
+                .help("put the call into a pipeline");
+        }
         if (name == "to_device" && node(callee).next >= 0) device(node(callee).next);
     }
 
@@ -306,7 +317,7 @@ private:
     }
 
     void function_arguments(NodeId callee, const Function& function, int positional,
-                            const std::vector<NodeId>& named) {
+                            const std::vector<NodeId>& named, bool is_of_object) {
         const std::string name = text(callee);
         if (function.kind == FunctionKind::None) {
             auto entry = error(Code::E0407, callee, fmt::format("there is no function '{}'", name));
@@ -324,6 +335,7 @@ private:
             error(Code::E0408, child(a, 0),
                   fmt::format("'{}' has no argument '{}'", name, text(child(a, 0))));
         }
+        named_arguments(callee, function, positional, named, is_of_object);
         const int given = positional + int(named.size());
         if (given < function.least || given > function.most) {
             const std::string expected =
@@ -333,6 +345,27 @@ private:
             error(Code::E0408, callee,
                   fmt::format("'{}' expects {} argument{}, got {}", name, expected,
                               expected == "1" ? "" : "s", given));
+        }
+    }
+
+    /// Names that stand for an argument that is there already, and arguments that no name can be.
+    void named_arguments(NodeId callee, const Function& function, int positional,
+                         const std::vector<NodeId>& named, bool is_of_object) {
+        const int unnamed = function.unnamed();
+        if (positional < unnamed && positional + int(named.size()) >= unnamed) {
+            error(Code::E0408, callee,
+                  fmt::format("'{}' expects {} arguments without a name, got {}", function.name,
+                              unnamed, positional));
+        }
+        const int first = function.kind == FunctionKind::Memory ? int(is_of_object) : unnamed;
+        std::set<std::string> given;
+        for (int n = first; n < positional && n - first < int(function.named.size()); ++n) {
+            given.emplace(function.named[std::size_t(n - first)]);
+        }
+        for (const NodeId a : named) {
+            const std::string name = text(child(a, 0));
+            if (given.insert(name).second) continue;
+            error(Code::E0408, child(a, 0), fmt::format("'{}' is given twice", name));
         }
     }
 

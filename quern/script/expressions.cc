@@ -85,6 +85,11 @@ Value Interpreter::unary(NodeId id) {
 
 Value Interpreter::binary(NodeId id) {
     const Value left = evaluate(child(id, 0));
+    const lang::Op op = node(id).op;
+    if (op == lang::Op::And || op == lang::Op::Or) {
+        const bool* truth = left.as<bool>();
+        if (truth != nullptr && *truth == (op == lang::Op::Or)) return *truth;
+    }
     const Value right = evaluate(child(id, 1));
     if (left.as<Tensor>() != nullptr || right.as<Tensor>() != nullptr) {
         fail(Code::E0441, id,
@@ -92,7 +97,7 @@ Value Interpreter::binary(NodeId id) {
                          describe(right)),
              {"compute tensors in a kernel: compute(a, b) { @kernel elementwise ... }"});
     }
-    return checked(combine(node(id).op, left, right), id);
+    return checked(combine(op, left, right), id);
 }
 
 /// Members and subscripts after a value. In a set of tensors they spell a key together.
@@ -111,6 +116,7 @@ Value Interpreter::path(NodeId id) {
             value = component(value, steps[at++]);
         }
     }
+    if (const auto* tensor = value.as<Tensor>(); tensor && !is_freeing_) alive(id, *tensor);
     return value;
 }
 

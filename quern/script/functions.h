@@ -32,8 +32,12 @@ struct Function {
     int least = 0;
     int most = 0;
 
-    /// Names that an argument may be given by; empty strings are unused.
+    /// Names that an argument may be given by, in the order of their positions; empty strings are
+    /// unused.
     std::array<std::string_view, 4> named = {};
+
+    /// The first arguments have no names.
+    int unnamed() const { return kind == FunctionKind::Memory ? 0 : least; }
 
     bool takes(std::string_view argument) const;
 };

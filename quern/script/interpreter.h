@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "quern/frontend/launch.h"
 #include "quern/lang/diagnostics.h"
+#include "quern/runtime/held.h"
 #include "quern/script/functions.h"
 #include "quern/script/numbers.h"
 #include "quern/script/script.h"
@@ -109,6 +111,7 @@ private:
     Value called(NodeId callee, const Function& function, const Arguments& arguments, When when);
     Value call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
     void bind_parameters(NodeId pipeline, const std::vector<Argument>& operands, Scope& scope);
+    static std::optional<Value> fitted(const Value& value, std::string_view type);
     void bind_scalar(NodeId parameter, const Argument& operand, Scope& scope);
     void bind_dimensions(NodeId type, const Value& value, NodeId place, std::string_view what,
                          Scope& scope);
@@ -148,6 +151,10 @@ private:
     Future<Value> async_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
     Future<Value> async_launch(frontend::LaunchRequest request);
 
+    /// What a call behind `|>` gives of what a future gives: a future.
+    Value piped_future(NodeId call, Argument piped);
+    std::shared_ptr<Interpreter> beside() const;
+
     // Kernels.
     Value compute(NodeId id, std::vector<semantics::Piped> then, When when);
     void announce(const frontend::LaunchRequest& request);
@@ -185,11 +192,17 @@ private:
     frontend::Placement placement_;
     Numerics numerics_;
     std::size_t placed_kernels_ = 0;
+
+    /// The device that the pipeline which runs has configured.
+    std::optional<Device> configured_;
     Value returned_;
 
     /// What progress and explain call the kernel that runs: the name that its result is bound to.
     std::string kernel_name_;
     std::vector<std::string> bound_;
+
+    /// Of a pipeline that runs beside the script: its operands, which the script may free.
+    std::shared_ptr<Held> held_;
 
     /// Work that nobody has awaited.
     std::vector<Started> started_;

@@ -46,6 +46,7 @@ frontend::LaunchOptions Interpreter::launch_options() const {
     frontend::LaunchOptions options;
     options.pedantic = options_.pedantic;
     options.numerics = numerics_;
+    options.are_held = held_ != nullptr;
     return options;
 }
 

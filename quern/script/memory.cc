@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "quern/frontend/placement.h"
 #include "quern/runtime/device_options.h"
 #include "quern/script/interpreter.h"
@@ -9,7 +11,9 @@
 namespace quern::script {
 
 const Tensor& Interpreter::alive(NodeId id, const Tensor& tensor) const {
-    if (!tensor.is_alive()) {
+    const auto shares = [&](const Tensor& held) { return held.shares_storage_with(tensor); };
+    const bool is_held = held_ && std::ranges::any_of(held_->tensors(), shares);
+    if (!tensor.is_alive() && !is_held) {
         fail(Code::E0614, id,
              fmt::format("the memory of '{}' was taken back by free() or reset()", text(id)));
     }

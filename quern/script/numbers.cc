@@ -9,7 +9,9 @@
 #include <iterator>
 #include <limits>
 #include <system_error>
+#include <vector>
 
+#include "quern/interpret/operations.h"
 #include "quern/math/functions.h"
 
 namespace quern::script {
@@ -73,7 +75,15 @@ template <class T>
 std::optional<T> read(std::string_view text) {
     T value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    if (end != text.data() + text.size()) return std::nullopt;
+    if constexpr (std::is_floating_point_v<T>) {
+        // Too large or too small: the library does not say which, and gives nothing.
+        if (error == std::errc::result_out_of_range) {
+            value = std::strtod(std::string(text).c_str(), nullptr);
+            return std::isinf(value) ? std::nullopt : std::optional<T>(value);
+        }
+    }
+    if (error != std::errc()) return std::nullopt;
     return value;
 }
 
@@ -188,6 +198,16 @@ std::string_view symbol(Op op) {
         default:
             return "this operator";
     }
+}
+
+/// Of two integers, which wraps.
+NumberResult power(std::span<const Value> arguments) {
+    const std::int64_t x = *arguments[0].as<std::int64_t>(), n = *arguments[1].as<std::int64_t>();
+    if (n < 0) {
+        return NumberFault{Code::E0621,
+                           fmt::format("expected an exponent of 0 or more, got pow({}, {})", x, n)};
+    }
+    return Value(wrapped(interpret::wrapped_power(std::uint64_t(x), std::uint64_t(n))));
 }
 
 NumberFault mismatch(std::string_view function, std::size_t expected, std::size_t got) {
@@ -308,28 +328,32 @@ NumberResult apply_function(std::string_view function, std::span<const Value> ar
         if (count != 2) return mismatch(function, 2, count);                  \
         if (function == "max" && integral) return chosen(less(0, 1) ? 1 : 0); \
         if (function == "min" && integral) return chosen(less(1, 0) ? 1 : 0); \
+        if (function == "pow" && integral) return power(arguments);           \
         const math::Native<double> x = {as_double(arguments[0])};             \
         const math::Native<double> y = {as_double(arguments[1])};             \
         return Value((value).number);                                         \
     }
 #include "quern/lang/functions.def"
 
-    if (function == "relu" || function == "sigmoid" || function == "isnan") {
+    if (function == "relu") {
+        if (count != 1) return mismatch(function, 1, count);
+        return apply_function("max", std::vector<Value>{arguments[0], std::int64_t{0}});
+    }
+    if (function == "sigmoid" || function == "isnan") {
         if (count != 1) return mismatch(function, 1, count);
         const double x = as_double(arguments[0]);
         if (function == "isnan") return Value(std::isnan(x));
-        if (function == "sigmoid") {
-            return Value((1.0 / (exp(-math::Native<double>{x}) + 1.0)).number);
-        }
-        if (x < 0) return integral ? Value(std::int64_t{0}) : Value(0.0);
-        return arguments[0];
+        return Value((1.0 / (exp(-math::Native<double>{x}) + 1.0)).number);
     }
     if (function != "clamp" && !selects) {
         return NumberFault{Code::E0407, fmt::format("'{}' is no function of numbers", function)};
     }
     if (count != 3) return mismatch(function, 3, count);
     if (selects) return chosen(*arguments[0].as<bool>() ? 1 : 2);
-    return chosen(less(0, 1) ? 1 : less(2, 0) ? 2 : 0);
+    // As a kernel has it, NaN and bounds in the wrong order included.
+    auto least = apply_function("max", arguments.first(2));
+    if (!std::holds_alternative<Value>(least)) return least;
+    return apply_function("min", std::vector<Value>{std::get<Value>(least), arguments[2]});
 }
 
 }  // namespace quern::script

@@ -148,6 +148,7 @@ void Interpreter::config(NodeId id) {
         if (options_.device) continue;
         set_default_device(*said);
         placement_.device = Device(*said);
+        configured_ = placement_.device;
     }
 }
 

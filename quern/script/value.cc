@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <set>
 
 #include "quern/script/numbers.h"
@@ -95,7 +96,10 @@ std::string to_string(const Value& value) {
         std::string operator()(std::monostate) const { return "nothing"; }
         std::string operator()(bool truth) const { return truth ? "true" : "false"; }
         std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
-        std::string operator()(double number) const { return fmt::format("{}", number); }
+        std::string operator()(double number) const {
+            // As tensors are printed: the sign of a NaN says nothing.
+            return std::isnan(number) ? "nan" : fmt::format("{}", number);
+        }
         std::string operator()(const std::string& text) const { return '"' + text + '"'; }
         std::string operator()(DType dtype) const { return std::string(quern::to_string(dtype)); }
         std::string operator()(const Tensor& tensor) const {
@@ -132,6 +136,8 @@ std::optional<Value> parse_number(std::string_view text) {
     if (text == "false") return Value(false);
     const bool negative = text.starts_with('-');
     if (negative || text.starts_with('+')) text.remove_prefix(1);
+    // The one integer whose negative is none.
+    if (negative && text == "9223372036854775808") return Value(INT64_MIN);
     std::optional<Value> value = literal(text);
     if (!value || !negative) return value;
     if (const auto* integer = value->as<std::int64_t>()) return Value(-*integer);

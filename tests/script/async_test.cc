@@ -112,6 +112,40 @@ TEST(ScriptAsync, OfPipelinesRunsThemBesideTheScript) {
     EXPECT_EQ(tensor_in(results, "r").values(), expected);
 }
 
+TEST(ScriptAsync, APipeBehindAFutureGivesAFuture) {
+    const Results results = run_text(
+        "pipeline twice(t: tensor):\n    return compute(t) { @kernel elementwise; for i in 0..len "
+        "{ "
+        "out[i] = t[i] * 2.0 } }\n"
+        "let f = " +
+            relu("@async ") +
+            "\nlet g = f |> max(x) |> twice()\nlet a = await g\n"
+            "let b = await (" +
+            relu("@async ") +
+            " |> sqrt() |> max(x))\n"
+            "let c = await (twice(x) @async |> twice() @async)\n",
+        kX);
+    EXPECT_EQ(tensor_in(results, "a").values(), (std::vector<double>{0, 2, 4, 6}));
+    EXPECT_EQ(tensor_in(results, "b").values(), (std::vector<double>{0, 1, 2, 3}));
+    EXPECT_EQ(tensor_in(results, "c").values(), (std::vector<double>{0, 4, 8, 12}));
+    EXPECT_EQ(
+        error_of("let f = " + relu("@async ") + "\nlet g = f |> split(3)\nlet h = await g\n", kX),
+        "E0502 at 2:20");
+}
+
+/// The work began before, so it reads what was there.
+TEST(ScriptAsync, OperandsOfAPipelineMayBeFreedWhileItRuns) {
+    const std::string sum =
+        "compute(t) { @kernel reduce(+); for i in 0..len { yield t[i] * 0.0 + 1.0 } }";
+    const std::string text = "pipeline use(t: tensor):\n    let a = " + sum +
+                             "\n    let b = " + sum +
+                             "\n    return b\n"
+                             "let p = memory_pool(device=\"interpreter\", size=4MB)\n"
+                             "let t = p.allocate(shape=[100000], dtype=i32)\n"
+                             "let f = use(t) @async\np.free(t)\nlet r = await f\n";
+    for (int n = 0; n < 5; ++n) EXPECT_EQ(tensor_in(run_text(text), "r").item(), 100000);
+}
+
 TEST(ScriptAsync, OfSomethingElseIsNotAwaited) {
     EXPECT_EQ(error_of("let y = await x\n", kX), "E0441 at 1:15");
 }

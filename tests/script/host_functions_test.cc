@@ -28,6 +28,37 @@ TEST(ScriptFunctions, SplitRefusesARemainderAndAWrongAxis) {
     EXPECT_EQ(error_of("let r = split(3, 1)", kX), "E0441 at 1:15");
 }
 
+TEST(ScriptFunctions, ArgumentsWithoutANameAreNotReplacedByNamedOnes) {
+    EXPECT_EQ(error_of("let r = split(x, axis=0)", kX), "E0408 at 1:9");
+    EXPECT_EQ(error_of("let r = x.split(axis=0)", kX), "E0408 at 1:11");
+    EXPECT_EQ(error_of("let r = to_device(x, copy=true)", kX), "E0408 at 1:9");
+    EXPECT_EQ(error_of("let r = split(x, 2, axis=0, axis=1)", kX), "E0408 at 1:9");
+    EXPECT_EQ(error_of("let r = split(x, 2, 0, axis=1)", kX), "E0408 at 1:9");
+    EXPECT_EQ(error_of("let r = memory_pool(size=1KB, size=2KB)"), "E0408 at 1:31");
+    EXPECT_EQ(error_of("let r = memory_pool(\"cpu\", device=\"cpu\")"), "E0408 at 1:28");
+    EXPECT_EQ(error_of("let p = memory_pool(size=1KB)\nlet r = p.allocate([2], shape=[2])"),
+              "E0408 at 2:25");
+    EXPECT_EQ(error_of("let p = memory_pool(size=1KB)\nlet r = p.allocate([2], dtype=i32)"),
+              "no error");
+}
+
+TEST(ScriptFunctions, HaveNoDecorators) {
+    EXPECT_EQ(error_of("let r = sqrt(x) @device(\"interpreter\")", kX), "E0302 at 1:17");
+    EXPECT_EQ(error_of("let r = x |> sqrt() @async", kX), "E0302 at 1:21");
+    EXPECT_EQ(error_of("let r = x.to_device(\"cpu\") @parallel(data)", kX), "E0302 at 1:28");
+}
+
+TEST(ScriptFunctions, APipedValueIsNotTheOperandThatTheChainBeganWith) {
+    const Bindings bindings = {{"x", Tensor::from<float>({4}, {4, 9, 16, 0.25f})}};
+    const Results results = run_text(
+        "let r = x |> sqrt() |> max(x)\nlet s = x |> max(x)\n"
+        "let t = x |> sqrt() |> sqrt() |> min(x)\n",
+        bindings);
+    EXPECT_EQ(tensor_in(results, "r").values(), (std::vector<double>{4, 9, 16, 0.5}));
+    EXPECT_EQ(tensor_in(results, "s").values(), (std::vector<double>{4, 9, 16, 0.25}));
+    EXPECT_EQ(tensor_in(results, "t").values()[3], 0.25);
+}
+
 TEST(ScriptFunctions, ReshapeKeepsTheElements) {
     const Results results = run_text("let a = reshape(x, [3, 2])\nlet b = x.reshape([-1])", kX);
     EXPECT_EQ(tensor_in(results, "a").shape(), (Shape{3, 2}));

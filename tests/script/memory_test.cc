@@ -116,6 +116,11 @@ TEST(ScriptMemory, Check105_Pools) {
     EXPECT_EQ(error_of(taken + "pool.free(a)\n"), "E0615 at 4:11");
     EXPECT_EQ(error_of(kPool + "let a = pool.allocate(shape=[4])\npool.reset()\nlet b = [a]\n"),
               "E0614 at 4:10");
+    const std::string listed = kPool + "let a = [pool.allocate(shape=[4])]\npool.reset()\n";
+    EXPECT_EQ(error_of(listed + "let b = f64(a[0])\n"), "E0614 at 4:13");
+    EXPECT_EQ(error_of(listed + "let b = max(a[0], 1)\n"), "E0614 at 4:13");
+    EXPECT_EQ(error_of(listed + "let b = a[0].to_device(\"interpreter\", copy=true)\n"),
+              "E0614 at 4:9");
     EXPECT_EQ(error_of(kPool + "pool.free(x)\n", kX), "E0616 at 2:11");
     EXPECT_EQ(error_of(kPool + "let other = memory_pool(size=1MB)\n"
                                "let a = other.allocate(shape=[4])\npool.free(a)\n"),

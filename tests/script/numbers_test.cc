@@ -66,6 +66,26 @@ TEST(ScriptNumbers, ComparisonsAndLogicGiveTruthValues) {
     EXPECT_EQ(error_of("let r = not 1"), "E0405 at 1:9");
 }
 
+TEST(ScriptNumbers, LogicEvaluatesOnlyWhatItNeeds) {
+    EXPECT_EQ(result_of("let r = false and 1 / 0 == 1"), "false");
+    EXPECT_EQ(result_of("let r = true or 1 % 0 == 1"), "true");
+    EXPECT_EQ(error_of("let r = true and 1 / 0 == 1"), "E0621 at 1:18");
+    EXPECT_EQ(result_of("let r = true and false"), "false");
+    EXPECT_EQ(error_of("let r = 1 and false"), "E0405 at 1:9");
+    EXPECT_EQ(error_of("let r = true and 1"), "E0405 at 1:9");
+}
+
+TEST(ScriptNumbers, OfTheEndsOfTheirRange) {
+    EXPECT_EQ(result_of("let r = 1e-400"), "0");
+    EXPECT_EQ(result_of("let r = 5e-324 > 0.0"), "true");
+    EXPECT_EQ(error_of("let r = 1e400"), "E0110 at 1:9");
+    EXPECT_EQ(result_of("let r = inf - inf"), "nan");
+    EXPECT_EQ(result_of("let r = u64(9.2e18)"), "9200000000000000000");
+    EXPECT_EQ(error_of("let r = u64(1e19)"), "E0441 at 1:13");
+    EXPECT_EQ(*parse_number("-9223372036854775808")->as<std::int64_t>(), INT64_MIN);
+    EXPECT_FALSE(parse_number("9223372036854775808"));
+}
+
 TEST(ScriptNumbers, OperatorsRefuseOtherTypesByName) {
     EXPECT_EQ(error_of("let r = \"a\" + 1"), "E0441 at 1:9");
     EXPECT_EQ(message_of("let r = \"a\" + 1"), "'+' expects numbers, got a string and an integer");
@@ -83,6 +103,10 @@ TEST(ScriptNumbers, KernelFunctionsTakeNumbers) {
     EXPECT_EQ(result_of("let r = max(9007199254740993, 9007199254740992)"), "9007199254740993");
     EXPECT_EQ(result_of("let r = max(3, 4.5)"), "4.5");
     EXPECT_EQ(result_of("let r = pow(2, 10)"), "1024");
+    EXPECT_EQ(result_of("let r = pow(3, 39)"), "4052555153018976267");
+    EXPECT_EQ(result_of("let r = pow(3, 41)"), "-420491770248316829");
+    EXPECT_EQ(result_of("let r = pow(2.0, -1)"), "0.5");
+    EXPECT_EQ(error_of("let r = pow(2, -1)"), "E0621 at 1:9");
     EXPECT_EQ(result_of("let r = abs(-3)"), "3");
     EXPECT_EQ(result_of("let r = relu(-3)"), "0");
     EXPECT_EQ(result_of("let r = relu(2.5)"), "2.5");
@@ -90,6 +114,12 @@ TEST(ScriptNumbers, KernelFunctionsTakeNumbers) {
     EXPECT_EQ(result_of("let r = clamp(7, 0, 5)"), "5");
     EXPECT_EQ(result_of("let r = clamp(-7, 0, 5)"), "0");
     EXPECT_EQ(result_of("let r = clamp(3, 0, 5)"), "3");
+    // As a kernel has them.
+    EXPECT_EQ(result_of("let r = 1 / relu(-0.0)"), "inf");
+    EXPECT_EQ(result_of("let r = clamp(0.5, 1.0, 0.0)"), "0");
+    EXPECT_EQ(result_of("let r = clamp(5.0, 0.0, inf - inf)"), "nan");
+    EXPECT_EQ(result_of("let r = clamp(0.5, inf - inf, 1.0)"), "nan");
+    EXPECT_EQ(result_of("let r = clamp(1, 2, 3.5)"), "2");
     EXPECT_EQ(result_of("let r = select(2 > 1, 10, 20)"), "10");
     EXPECT_EQ(result_of("let r = isnan(inf - inf)"), "true");
     EXPECT_EQ(result_of("let r = i32(2.75)"), "2");

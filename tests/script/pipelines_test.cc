@@ -79,6 +79,9 @@ TEST(ScriptPipelines, TheResultMustFitItsType) {
               "E0504 at 1:32");
     EXPECT_EQ(error_of("pipeline f(k: int) -> tensor[n]:\n    return k\nlet r = f(1)\n"),
               "E0441 at 1:23");
+    EXPECT_EQ(error_of("pipeline f(k: int) -> int:\n    return 2.5\nlet r = f(1)\n"),
+              "E0441 at 1:23");
+    EXPECT_EQ(result_of("pipeline f(k: int) -> float:\n    return 3\nlet r = f(1) / 2\n"), "1.5");
 }
 
 TEST(ScriptPipelines, ScopesAreLexical) {
@@ -118,6 +121,15 @@ TEST(ScriptPipelines, OneThatReturnsNothingHasNoValue) {
 
 TEST(ScriptPipelines, OneThatCallsItselfIsRefused) {
     EXPECT_EQ(error_of("pipeline f(k: int):\n    return f(k)\nlet r = f(1)\n"), "E0104 at 2:12");
+}
+
+TEST(ScriptPipelines, OneThatConfiguresTheDeviceConfiguresTheProcess) {
+    const std::string before = Tensor({1}).device().id();
+    const std::string text =
+        "pipeline f(t: tensor):\n    config { compute_device: \"interpreter\" }\n    return t\n"
+        "let a = f(x)\nlet r = allocate(shape=[1])\n";
+    EXPECT_EQ(tensor_in(run_text(text, kMatrix), "r").device().id(), "interpreter");
+    set_default_device(before);
 }
 
 TEST(ScriptPipelines, TwoOfOneNameAreRefused) {
