@@ -339,8 +339,13 @@ Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
     }
     work.points = sum.points.value_or(1);
     work.is_least = counter.is_least();
-    for (const OperandInfo& o : operands) {
-        work.read += double(element_count(o.shape)) * double(size_of(o.dtype));
+    std::vector<bool> is_read(operands.size(), false);
+    for (const ir::Expr& e : kernel.exprs) {
+        if (e.kind == ir::ExprKind::Load && e.a < is_read.size()) is_read[e.a] = true;
+    }
+    for (std::size_t n = 0; n < operands.size(); ++n) {
+        const OperandInfo& o = operands[n];
+        if (is_read[n]) work.read += double(element_count(o.shape)) * double(size_of(o.dtype));
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
     work.written = double(element_count(binding.output)) * double(size_of(out.dtype));

@@ -9,7 +9,7 @@ namespace quern::frontend {
 
 /// What one launch does.
 struct Work {
-    /// In bytes: each element of the operands and of the result once.
+    /// In bytes: each element of the result, and of the operands that are read, once.
     double read = 0;
     double written = 0;
 

@@ -167,10 +167,7 @@ private:
         const std::string name = text(target);
         scope_[name] = assignable;
         if (inside_pipeline_) return;
-        auto& results = signature_.results;
-        if (std::find(results.begin(), results.end(), name) == results.end()) {
-            results.push_back(name);
-        }
+        if (bound_.insert(name).second) signature_.results.push_back(name);
     }
 
     void assign(NodeId id) {
@@ -422,6 +419,9 @@ private:
     std::set<std::string> called_;
     std::set<std::string> kernel_names_;
     Scope scope_, globals_;
+
+    /// What the top level binds.
+    std::set<std::string> bound_;
 
     /// The last compute, or the last pipe that belongs to its launch.
     NodeId launch_ = -1;

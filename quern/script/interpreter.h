@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -200,6 +201,7 @@ private:
     /// What progress and explain call the kernel that runs: the name that its result is bound to.
     std::string kernel_name_;
     std::vector<std::string> bound_;
+    std::set<std::string> is_bound_;
 
     /// Of a pipeline that runs beside the script: its operands, which the script may free.
     std::shared_ptr<Held> held_;

@@ -110,7 +110,8 @@ Value Interpreter::allocate(NodeId callee, const Arguments& arguments) {
     }
     const std::size_t bytes = std::size_t(element_count(shape)) * size_of(dtype);
     const MemoryPool::Counters now = pool->counters();
-    if (bytes > now.largest) {
+    // A tensor without elements has a block too.
+    if (std::max<std::size_t>(bytes, 1) > now.largest) {
         fail(Code::E0613, callee,
              fmt::format("the pool has no room for {} bytes: {} are free, the largest block has {}",
                          bytes, now.free, now.largest));

@@ -176,9 +176,7 @@ void Interpreter::bind_name(NodeId target, const Value& value) {
     }
     const std::string name = text(target);
     (frame_ != nullptr ? *frame_ : globals_)[name] = value;
-    if (frame_ == nullptr && std::find(bound_.begin(), bound_.end(), name) == bound_.end()) {
-        bound_.push_back(name);
-    }
+    if (frame_ == nullptr && is_bound_.insert(name).second) bound_.push_back(name);
 }
 
 void Interpreter::assign(NodeId id) {

@@ -231,6 +231,10 @@ TEST(Kernel, ExplainsItselfWithAndWithoutOperands) {
     EXPECT_NE(text.find("K = 3"), std::string::npos) << text;
     EXPECT_NE(text.find("i in 0..M = 2, j in 0..N = 4"), std::string::npos) << text;
     EXPECT_NE(text.find("72 B read, 32 B written"), std::string::npos) << text;
+    const Kernel one("compute(x, z) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}");
+    const std::vector<Tensor> two = {Tensor({3}), Tensor({100})};
+    EXPECT_NE(one.explain(two).find("12 B read, 12 B written"), std::string::npos)
+        << one.explain(two);
 }
 
 /// Integers beyond 2^53 near what lies between two floats.
