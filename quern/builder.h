@@ -223,8 +223,9 @@ public:
     void yield(const Expr& value);
     void yield(const Expr& value, const Expr& index);
 
-    /// Reductions over 0..extent by the fixed tree. The result is a name. The extremes have the
-    /// dtype of what is compared, and begin with element 0, so that an extent of 0 is an error.
+    /// Reductions over 0..extent by the fixed tree. The result is a name. Extremes begin with -inf
+    /// and inf, so they are floats: those of integers are float32, as in the language, and rounded.
+    /// A reduce kernel keeps the dtype.
     Expr sum(const Expr& extent, const std::function<Expr(Expr)>& element);
     Expr product(const Expr& extent, const std::function<Expr(Expr)>& element);
     Expr maximum(const Expr& extent, const std::function<Expr(Expr)>& element);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "quern/lang/words.h"
@@ -247,10 +248,10 @@ Expr KernelBuilder::product(const Expr& extent, const std::function<Expr(Expr)>&
     return accumulate(extent, 1, "*", element);
 }
 Expr KernelBuilder::maximum(const Expr& extent, const std::function<Expr(Expr)>& element) {
-    return accumulate(extent, element(0), "max", element);
+    return accumulate(extent, -std::numeric_limits<double>::infinity(), "max", element);
 }
 Expr KernelBuilder::minimum(const Expr& extent, const std::function<Expr(Expr)>& element) {
-    return accumulate(extent, element(0), "min", element);
+    return accumulate(extent, std::numeric_limits<double>::infinity(), "min", element);
 }
 
 Expr KernelBuilder::zeros(const std::vector<Expr>& shape) {

@@ -18,9 +18,9 @@ void require_memory(const Tensor& operand) {
     if (!operand.is_alive()) refuse_dead();
 }
 
-Held::Held(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
+Held::Held(std::vector<Tensor> tensors, bool are_held) : tensors_(std::move(tensors)) {
     for (const Tensor& tensor : tensors_) {
-        if (!tensor.storage_->begin_use()) {
+        if (!tensor.storage_->begin_use(are_held)) {
             end();
             refuse_dead();
         }

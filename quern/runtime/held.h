@@ -12,8 +12,9 @@ namespace quern {
 /// handed out again, also where it is taken back meanwhile.
 class Held {
 public:
-    /// Throws ValueError with E0614 if memory was taken back before.
-    explicit Held(std::vector<Tensor> tensors);
+    /// Throws ValueError with E0614 if memory was taken back before. `are_held`: the caller is work
+    /// that may hold them, and memory that is in use is there.
+    explicit Held(std::vector<Tensor> tensors, bool are_held = false);
     ~Held() { end(); }
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;

@@ -230,10 +230,11 @@ bool Storage::take_back() noexcept {
     return true;
 }
 
-bool Storage::begin_use() noexcept {
+bool Storage::begin_use(bool may_be_one_more) noexcept {
     std::uint32_t uses = uses_.load();
     do {
-        if ((uses & kTakenBack) != 0) return false;
+        const bool is_one_more = may_be_one_more && uses != kTakenBack;
+        if ((uses & kTakenBack) != 0 && !is_one_more) return false;
     } while (!uses_.compare_exchange_weak(uses, uses + 1));
     return true;
 }

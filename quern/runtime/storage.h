@@ -63,8 +63,9 @@ public:
         return (uses_.load(std::memory_order_relaxed) & kTakenBack) != 0;
     }
 
-    /// Of work that goes on beside its caller. No use begins of what is taken back: false.
-    bool begin_use() noexcept;
+    /// Of work that goes on beside its caller. No use begins of what is taken back: false, but for
+    /// one more use of what is in use, if that is allowed.
+    bool begin_use(bool may_be_one_more) noexcept;
     void end_use() noexcept;
 
     /// What the memory is of, where it matters: a MemoryPool's state.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "quern/script/interpreter.h"
@@ -20,7 +21,10 @@ Interpreter::Interpreter(const Interpreter& other)
       placement_(other.placement_),
       numerics_(other.numerics_),
       placed_kernels_(other.placed_kernels_),
+      is_placed_(other.is_placed_),
+      configured_(other.configured_),
       kernel_name_(other.kernel_name_),
+      all_held_(other.all_held_),
       is_beside_(true) {}
 
 Interpreter::~Interpreter() {
@@ -115,26 +119,43 @@ Value Interpreter::joined(NodeId callee, const Argument& argument) {
                  }));
 }
 
-std::shared_ptr<Interpreter> Interpreter::beside() const {
-    return std::shared_ptr<Interpreter>(new Interpreter(*this));
+std::shared_ptr<Interpreter> Interpreter::beside(const Arguments& arguments) const {
+    std::vector<Tensor> operands;
+    const auto add = [&](const Argument& argument) {
+        if (const auto* tensor = argument.value.as<Tensor>()) operands.push_back(*tensor);
+    };
+    std::ranges::for_each(arguments.positional, add);
+    for (const auto& [name, argument] : arguments.named) add(argument);
+    const std::shared_ptr<Interpreter> beside(new Interpreter(*this));
+    beside->all_held_.insert(beside->all_held_.end(), operands.begin(), operands.end());
+    beside->held_ = std::make_shared<Held>(std::move(operands), /*are_held=*/held_ != nullptr);
+    return beside;
 }
 
+/// The other arguments are looked at now, where the call stands.
 Value Interpreter::piped_future(NodeId at, Argument piped) {
     const Future<Value> future = *piped.value.as<Future<Value>>();
     take(future);
+    Arguments given = arguments(at, std::move(piped), When::Now);
+    const auto called = [at, future](Interpreter& by, Arguments with) {
+        with.positional.front().value = future.get();
+        Value value = by.call_with(at, with);
+        const auto* const inner = value.as<Future<Value>>();
+        if (inner == nullptr) return value;
+        by.take(*inner);
+        return inner->get();
+    };
     // What is explained comes in the order of the text, and what is timed runs alone.
     if (options_.shapes_only || options_.explained || options_.timed) {
-        return start(at, ready_future(call(at, Argument{future.get(), piped.node}, When::Now)));
+        return start(at, ready_future(called(*this, std::move(given))));
     }
-    return start(at, run_after<Value>(std::vector{future}, [beside = beside(), at, future,
-                                                            node = piped.node] {
-                     Value value = beside->call(at, Argument{future.get(), node}, When::Now);
-                     if (const auto* inner = value.as<Future<Value>>()) {
-                         beside->take(*inner);
-                         value = Value(inner->get());
-                     }
-                     beside->finish_started();
-                     return value;
+    const auto beside = this->beside(given);
+    return start(at, run_after<Value>(std::vector{future}, [beside, called, given] {
+                     return beside->held_->during([&] {
+                         Value value = called(*beside, given);
+                         beside->finish_started();
+                         return value;
+                     });
                  }));
 }
 
@@ -144,12 +165,7 @@ Future<Value> Interpreter::async_pipeline(NodeId callee, NodeId pipeline,
     if (options_.shapes_only || options_.explained || options_.timed) {
         return ready_future(call_pipeline(callee, pipeline, arguments));
     }
-    std::vector<Tensor> operands;
-    for (const Argument& argument : arguments.positional) {
-        if (const auto* tensor = argument.value.as<Tensor>()) operands.push_back(*tensor);
-    }
-    const auto beside = this->beside();
-    beside->held_ = std::make_shared<Held>(std::move(operands));
+    const auto beside = this->beside(arguments);
     return run_async<Value>([beside, callee, pipeline, arguments] {
         return beside->held_->during([&] {
             Value value = beside->call_pipeline(callee, pipeline, arguments);

@@ -51,9 +51,13 @@ Value Interpreter::pipe(NodeId id, When when) {
     return value;
 }
 
+lang::NodeId Interpreter::callee_of(NodeId call) const {
+    const NodeId callee = child(call, 0);
+    return node(callee).kind == Kind::Member ? child(callee, 1) : callee;
+}
+
 Value Interpreter::call(NodeId id, std::optional<Argument> piped, When when) {
-    NodeId callee = child(id, 0);
-    if (node(callee).kind == Kind::Member) callee = child(callee, 1);
+    const NodeId callee = callee_of(id);
     const std::string name = text(callee);
     const auto pipeline = pipelines_.find(name);
     if (pipeline == pipelines_.end()) {
@@ -63,26 +67,36 @@ Value Interpreter::call(NodeId id, std::optional<Argument> piped, When when) {
             callee, function,
             arguments(id, std::move(piped), takes_waiting ? When::Later : When::Now), when);
     }
-    const Arguments given = arguments(id, std::move(piped), When::Now);
+    return call_placed(id, callee, pipeline->second, arguments(id, std::move(piped), When::Now));
+}
 
+/// A call whose arguments are there.
+Value Interpreter::call_with(NodeId id, const Arguments& given) {
+    const NodeId callee = callee_of(id);
+    const auto pipeline = pipelines_.find(text(callee));
+    if (pipeline != pipelines_.end()) return call_placed(id, callee, pipeline->second, given);
+    return call_function(callee, find_function(text(callee)), given, When::Now);
+}
+
+Value Interpreter::call_placed(NodeId id, NodeId callee, NodeId pipeline, const Arguments& given) {
     NodeId decorator = node(id).first;
     while (decorator >= 0 && node(decorator).kind != Kind::Decorator) {
         decorator = node(decorator).next;
     }
     const frontend::Placement before = placement_;
-    const std::optional<Device> configured = std::exchange(configured_, std::nullopt);
     const std::size_t placed_before = placed_kernels_;
     placement_ = frontend::placed(source_, decorator, placement_);
     // A call that says nothing goes on in the turn of the pipeline that it stands in.
     const bool is_placed = placement_.span.begin != before.span.begin;
     if (is_placed) placed_kernels_ = 0;
+    const bool was_placed = std::exchange(is_placed_, is_placed_ || is_placed);
     Value value = frontend::is_async(source_, decorator)
-                      ? start(callee, async_pipeline(callee, pipeline->second, given))
-                      : call_pipeline(callee, pipeline->second, given);
+                      ? start(callee, async_pipeline(callee, pipeline, given))
+                      : call_pipeline(callee, pipeline, given);
     placement_ = before;
+    is_placed_ = was_placed;
     // What a pipeline configures is the process's from then on.
-    if (configured_) placement_.device = *configured_;
-    if (!configured_) configured_ = configured;
+    if (configured_ && !is_placed_) placement_.device = *configured_;
     if (is_placed) placed_kernels_ = placed_before;
     return value;
 }

@@ -354,9 +354,12 @@ private:
                   fmt::format("'{}' expects {} arguments without a name, got {}", function.name,
                               unnamed, positional));
         }
+        // The first argument of allocate() may be a pool, which only its value says.
+        const bool may_have_pool = function.name == "allocate" && !is_of_object;
         const int first = function.kind == FunctionKind::Memory ? int(is_of_object) : unnamed;
         std::set<std::string> given;
-        for (int n = first; n < positional && n - first < int(function.named.size()); ++n) {
+        for (int n = first;
+             !may_have_pool && n < positional && n - first < int(function.named.size()); ++n) {
             given.emplace(function.named[std::size_t(n - first)]);
         }
         for (const NodeId a : named) {

@@ -207,7 +207,7 @@ Value Interpreter::cast(NodeId callee, const Arguments& arguments) {
     const Tensor result = scalar.to(dtype);
     if (dtype == DType::Bool) return result.item() != 0;
     if (is_floating(dtype)) return result.item();
-    if (dtype == DType::UInt64 && result.item() >= 0x1p63) {
+    if (dtype == DType::UInt64 && result.integers()[0] < 0) {
         fail(Code::E0441, argument.node,
              fmt::format("'{}' expects what is at most {}, as integers of scripts are, got {}",
                          text(callee), INT64_MAX, to_string(argument.value)));

@@ -110,6 +110,11 @@ private:
     Value call_function(NodeId callee, const Function& function, const Arguments& arguments,
                         When when);
     Value called(NodeId callee, const Function& function, const Arguments& arguments, When when);
+    NodeId callee_of(NodeId call) const;
+
+    /// A pipeline's call with its decorators.
+    Value call_placed(NodeId id, NodeId callee, NodeId pipeline, const Arguments& given);
+    Value call_with(NodeId id, const Arguments& given);
     Value call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments);
     void bind_parameters(NodeId pipeline, const std::vector<Argument>& operands, Scope& scope);
     static std::optional<Value> fitted(const Value& value, std::string_view type);
@@ -154,7 +159,7 @@ private:
 
     /// What a call behind `|>` gives of what a future gives: a future.
     Value piped_future(NodeId call, Argument piped);
-    std::shared_ptr<Interpreter> beside() const;
+    std::shared_ptr<Interpreter> beside(const Arguments& arguments) const;
 
     // Kernels.
     Value compute(NodeId id, std::vector<semantics::Piped> then, When when);
@@ -194,7 +199,10 @@ private:
     Numerics numerics_;
     std::size_t placed_kernels_ = 0;
 
-    /// The device that the pipeline which runs has configured.
+    /// By a decorator, which is no default.
+    bool is_placed_ = false;
+
+    /// The default device that the script has configured.
     std::optional<Device> configured_;
     Value returned_;
 
@@ -203,8 +211,11 @@ private:
     std::vector<std::string> bound_;
     std::set<std::string> is_bound_;
 
-    /// Of a pipeline that runs beside the script: its operands, which the script may free.
+    /// Of what runs beside the script: its operands, which the script may free.
     std::shared_ptr<Held> held_;
+
+    /// Also the operands of what began it, which waits for it.
+    std::vector<Tensor> all_held_;
 
     /// Work that nobody has awaited.
     std::vector<Started> started_;

@@ -126,7 +126,7 @@ Future<Value> Interpreter::async_launch(frontend::LaunchRequest request) {
     const Tensor result = result_of(request);
     if (options_.shapes_only) return ready_future(Value(result));
     request.options.are_held = true;
-    auto held = std::make_shared<Held>(std::exchange(request.operands, {}));
+    auto held = std::make_shared<Held>(std::exchange(request.operands, {}), held_ != nullptr);
     return run_async<Value>([request = std::move(request), held = std::move(held)] {
         return held->during([&] {
             return Value(frontend::launch(*request.source, request.compute, held->tensors(),

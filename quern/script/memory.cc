@@ -12,8 +12,7 @@ namespace quern::script {
 
 const Tensor& Interpreter::alive(NodeId id, const Tensor& tensor) const {
     const auto shares = [&](const Tensor& held) { return held.shares_storage_with(tensor); };
-    const bool is_held = held_ && std::ranges::any_of(held_->tensors(), shares);
-    if (!tensor.is_alive() && !is_held) {
+    if (!tensor.is_alive() && std::ranges::none_of(all_held_, shares)) {
         fail(Code::E0614, id,
              fmt::format("the memory of '{}' was taken back by free() or reset()", text(id)));
     }
@@ -83,6 +82,14 @@ Value Interpreter::allocate(NodeId callee, const Arguments& arguments) {
     const Argument* const first = arguments.find("", 0);
     const auto* pool = first != nullptr ? first->value.as<MemoryPool>() : nullptr;
     const std::size_t skipped = pool != nullptr ? 1 : 0;
+    std::size_t place = skipped;
+    for (const char* name : {"shape", "dtype", "device", "pinned"}) {
+        const auto found = arguments.named.find(name);
+        if (found != arguments.named.end() && place < arguments.positional.size()) {
+            fail(Code::E0408, found->second.node, fmt::format("'{}' is given twice", name));
+        }
+        ++place;
+    }
     DType dtype = DType::Float32;
     if (const Argument* given = arguments.find("dtype", skipped + 1)) {
         const auto* name = given->value.as<DType>();

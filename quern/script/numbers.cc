@@ -71,17 +71,32 @@ Scan scan(std::string_view text) {
     return {at, is_float};
 }
 
+/// Of a float's text with digits other than 0.
+bool is_below_one(std::string_view text) {
+    const std::size_t mark = std::min(text.find_first_of("eE"), text.size());
+    std::int64_t exponent = 0;
+    if (mark < text.size()) {
+        std::string_view power = text.substr(mark + 1);
+        if (power.starts_with('+')) power.remove_prefix(1);
+        const auto [end, error] =
+            std::from_chars(power.data(), power.data() + power.size(), exponent);
+        // No text has as many digits.
+        if (error != std::errc()) return power.starts_with('-');
+    }
+    const std::size_t point = std::min(text.find('.'), mark);
+    const std::size_t first = text.find_first_of("123456789");
+    const auto place = std::int64_t(point) - std::int64_t(first);
+    return exponent + (first < point ? place - 1 : place) < 0;
+}
+
 template <class T>
 std::optional<T> read(std::string_view text) {
     T value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (end != text.data() + text.size()) return std::nullopt;
     if constexpr (std::is_floating_point_v<T>) {
-        // Too large or too small: the library does not say which, and gives nothing.
-        if (error == std::errc::result_out_of_range) {
-            value = std::strtod(std::string(text).c_str(), nullptr);
-            return std::isinf(value) ? std::nullopt : std::optional<T>(value);
-        }
+        // Too large or too small: the library does not say which.
+        if (error == std::errc::result_out_of_range && is_below_one(text)) return T(0);
     }
     if (error != std::errc()) return std::nullopt;
     return value;

@@ -147,8 +147,8 @@ void Interpreter::config(NodeId id) {
         }
         if (options_.device) continue;
         set_default_device(*said);
-        placement_.device = Device(*said);
-        configured_ = placement_.device;
+        configured_ = Device(*said);
+        if (!is_placed_) placement_.device = *configured_;
     }
 }
 

@@ -246,7 +246,7 @@ ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bo
 
 ExprId Lowering::most_iterations(const ir::LoopRange& range) {
     const ExprId length = simplify(kernel_.binary(BinaryOp::Sub, range.end, range.begin));
-    return is_fixed(kernel_, length) ? length : over_loops(length, loops_, true);
+    return is_fixed(kernel_, length) ? length : attained_over_loops(length, loops_, true);
 }
 
 void Lowering::add_range(Answers& answers, std::uint32_t dim, std::int64_t factor, ExprId room,

@@ -426,7 +426,8 @@ private:
     ExprId attained_over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
     ExprId over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
 
-    /// The end without the begin of an open loop where that is largest; none if it depends on data.
+    /// The end without the begin of an open loop where that is largest; none if nothing says
+    /// that before it runs.
     ExprId most_iterations(const ir::LoopRange& range);
 
     // checks.cc, races.cc, barriers.cc: what the finished CIR shows.

@@ -152,7 +152,9 @@ void Lowering::over_kept(ReduceNest& nest, std::size_t k) {
         const ExprId length = most_iterations(range);
         if (!exists(length)) {
             report(Code::E0503, span_of(nest.kept[k]),
-                   "the extent of the result depends on data here, so it has no value");
+                   fmt::format("the extent of the result has no value: nothing says before it runs "
+                               "how many iterations the loop over '{}' has at most",
+                               tree_.text_of(tree_[nest.kept[k]].first)));
             return;
         }
         const ExprId rounded = kernel_.binary(

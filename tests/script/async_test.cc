@@ -128,6 +128,12 @@ TEST(ScriptAsync, APipeBehindAFutureGivesAFuture) {
     EXPECT_EQ(tensor_in(results, "a").values(), (std::vector<double>{0, 2, 4, 6}));
     EXPECT_EQ(tensor_in(results, "b").values(), (std::vector<double>{0, 1, 2, 3}));
     EXPECT_EQ(tensor_in(results, "c").values(), (std::vector<double>{0, 4, 8, 12}));
+    // The other arguments are those of the place where the call stands.
+    const Results inside =
+        run_text("let c = 1000.0\npipeline p(t: tensor):\n    let c = 2.0\n    let f = " +
+                     relu("@async ", "t") + "\n    return await (f |> max(c))\nlet r = p(x)\n",
+                 kX);
+    EXPECT_EQ(tensor_in(inside, "r").values(), (std::vector<double>{2, 2, 2, 3}));
     EXPECT_EQ(
         error_of("let f = " + relu("@async ") + "\nlet g = f |> split(3)\nlet h = await g\n", kX),
         "E0502 at 2:20");
@@ -144,6 +150,11 @@ TEST(ScriptAsync, OperandsOfAPipelineMayBeFreedWhileItRuns) {
                              "let t = p.allocate(shape=[100000], dtype=i32)\n"
                              "let f = use(t) @async\np.free(t)\nlet r = await f\n";
     for (int n = 0; n < 5; ++n) EXPECT_EQ(tensor_in(run_text(text), "r").item(), 100000);
+    // What goes on inside it has them too.
+    std::string nested = text;
+    nested.replace(nested.find("let b = compute(t) {"), 20, "let g = compute(t) @async {");
+    nested.replace(nested.find("return b"), 8, "return await g");
+    for (int n = 0; n < 5; ++n) EXPECT_EQ(tensor_in(run_text(nested), "r").item(), 100000);
 }
 
 TEST(ScriptAsync, OfSomethingElseIsNotAwaited) {

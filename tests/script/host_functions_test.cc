@@ -38,6 +38,11 @@ TEST(ScriptFunctions, ArgumentsWithoutANameAreNotReplacedByNamedOnes) {
     EXPECT_EQ(error_of("let r = memory_pool(\"cpu\", device=\"cpu\")"), "E0408 at 1:28");
     EXPECT_EQ(error_of("let p = memory_pool(size=1KB)\nlet r = p.allocate([2], shape=[2])"),
               "E0408 at 2:25");
+    EXPECT_EQ(error_of("let p = memory_pool(size=1KB)\nlet r = allocate(p, shape=[2])"),
+              "no error");
+    EXPECT_EQ(error_of("let p = memory_pool(size=1KB)\nlet r = allocate(p, [2], shape=[2])"),
+              "E0408 at 2:32");
+    EXPECT_EQ(error_of("let r = allocate([2], shape=[2])"), "E0408 at 1:29");
     EXPECT_EQ(error_of("let p = memory_pool(size=1KB)\nlet r = p.allocate([2], dtype=i32)"),
               "no error");
 }

@@ -79,6 +79,13 @@ TEST(ScriptNumbers, OfTheEndsOfTheirRange) {
     EXPECT_EQ(result_of("let r = 1e-400"), "0");
     EXPECT_EQ(result_of("let r = 5e-324 > 0.0"), "true");
     EXPECT_EQ(error_of("let r = 1e400"), "E0110 at 1:9");
+    EXPECT_EQ(result_of("let r = 0.001e-330"), "0");
+    EXPECT_EQ(result_of("let r = 1000.5e-400"), "0");
+    EXPECT_EQ(error_of("let r = 0.001e330"), "E0110 at 1:9");
+    EXPECT_EQ(result_of("let r = 1e-99999999999999999999"), "0");
+    EXPECT_EQ(error_of("let r = 1e99999999999999999999"), "E0110 at 1:9");
+    EXPECT_EQ(result_of("let r = 0e400"), "0");
+    EXPECT_EQ(result_of("let r = u64(9223372036854775807)"), "9223372036854775807");
     EXPECT_EQ(result_of("let r = inf - inf"), "nan");
     EXPECT_EQ(result_of("let r = u64(9.2e18)"), "9200000000000000000");
     EXPECT_EQ(error_of("let r = u64(1e19)"), "E0441 at 1:13");

@@ -129,6 +129,12 @@ TEST(ScriptPipelines, OneThatConfiguresTheDeviceConfiguresTheProcess) {
         "pipeline f(t: tensor):\n    config { compute_device: \"interpreter\" }\n    return t\n"
         "let a = f(x)\nlet r = allocate(shape=[1])\n";
     EXPECT_EQ(tensor_in(run_text(text, kMatrix), "r").device().id(), "interpreter");
+    // An explicit device is no default.
+    const std::string placed =
+        "pipeline inner(t: tensor):\n    config { compute_device: \"cpu\" }\n    return t\n"
+        "pipeline outer(t: tensor):\n    let a = inner(t)\n    return allocate(shape=[1])\n"
+        "let r = outer(x) @device(\"interpreter\")\n";
+    EXPECT_EQ(tensor_in(run_text(placed, kMatrix), "r").device().id(), "interpreter");
     set_default_device(before);
 }
 
