@@ -470,8 +470,10 @@ bool Compiler::is_lazy(ExprId id) {
 
 Compiler::Value Compiler::lazy(ExprId id) {
     const Expr& e = kernel_[id];
+    // Asked before the first operand makes parts of the others known.
+    const bool jumps = is_lazy(id);
     const Value condition = expr(ExprId{e.a});
-    if (!is_lazy(id)) {
+    if (!jumps) {
         const Value x = expr(ExprId{e.b}), y = expr(ExprId{e.c});
         const Value value{registers(), std::max({condition.level, x.level, y.level})};
         emit_at(value.level, Op::Select, value.reg, condition.reg, x.reg).to = {0, y.reg};
