@@ -99,7 +99,10 @@ public:
     Block rewrite(Block block, bool is_outside) {
         Block result;
         for (Stmt& s : block) {
-            if (const auto choice = sole_choice(kernel_, s)) {
+            const auto choice = sole_choice(kernel_, s);
+            const bool is_known =
+                choice && is_of_launch(kernel_, ir::simplify(kernel_, trips_of(kernel_, s)));
+            if (is_known) {
                 in_chunks(s, *choice, is_outside, result);
                 continue;
             }

@@ -184,7 +184,11 @@ std::int64_t divisor_of(ir::Kernel& kernel, const ir::Facts& facts, ExprId id) {
 std::vector<const Stmt*> grid_nest(const ir::Kernel& kernel, const Stmt& outermost) {
     std::vector<const Stmt*> nest{&outermost};
     const auto is_known = [&](ExprId bound) {
-        return !exists(bound) || std::none_of(nest.begin(), nest.end(), [&](const Stmt* loop) {
+        if (!exists(bound)) return true;
+        const bool is_of_data = std::ranges::any_of(ir::reachable(kernel, bound), [&](ExprId node) {
+            return kernel[node].kind == ExprKind::Load;
+        });
+        return !is_of_data && std::none_of(nest.begin(), nest.end(), [&](const Stmt* loop) {
             return ir::depends_on(kernel, bound, loop->symbol);
         });
     };

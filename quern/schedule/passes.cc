@@ -403,10 +403,15 @@ void spread_nested_reductions(ir::Kernel& kernel) {
             continue;
         }
         const Stmt loop = s;
-        const ExprId count = ir::simplify(kernel, trips_of(kernel, loop));
+        ExprId count = ir::simplify(kernel, trips_of(kernel, loop));
         if (!is_of_launch(kernel, count)) {
             result.push_back(std::move(s));
             continue;
+        }
+        // An array has no fewer elements than none.
+        const ExprId none = kernel.integer(0);
+        if (!ir::proves_at_least(kernel, count, none)) {
+            count = kernel.binary(BinaryOp::Max, count, none);
         }
         const Partials partials(kernel, loop, count);
         const ExprId step = exists(loop.step) ? loop.step : kernel.integer(1);
@@ -426,7 +431,14 @@ void spread_nested_reductions(ir::Kernel& kernel) {
 }
 
 void mark_parallel(ir::Kernel& kernel) {
-    for (Stmt& s : kernel.body) mark(kernel, s);
+    for (Stmt& s : kernel.body) {
+        mark(kernel, s);
+        // The launch decides on the points.
+        const bool is_grid = s.kind == StmtKind::For && s.parallel;
+        if (is_grid && !is_of_launch(kernel, ir::simplify(kernel, trips_of(kernel, s)))) {
+            s.parallel = false;
+        }
+    }
 }
 
 }  // namespace quern::schedule

@@ -79,7 +79,7 @@ private:
                 std::vector<SharedUse> after = uses_;
                 uses_ = before;
                 block(s.otherwise, some);
-                uses_.insert(uses_.end(), after.begin(), after.end());
+                for (SharedUse& use : after) remember(std::move(use));
                 break;
             }
             case StmtKind::For: {
@@ -214,6 +214,10 @@ private:
                 .help("put barrier() between the two");
             break;
         }
+        remember(std::move(now));
+    }
+
+    void remember(SharedUse now) {
         const bool known = std::any_of(uses_.begin(), uses_.end(), [&](const SharedUse& other) {
             return other.buffer == now.buffer && other.writes == now.writes &&
                    other.loop == now.loop && other.index == now.index;

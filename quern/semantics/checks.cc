@@ -143,6 +143,7 @@ std::optional<Coverage> Lowering::covers(const Access& store, bool single) {
 
 void Lowering::check_coverage() {
     if (is_reduce_) return;
+    check_piped();
     const auto stores = std::count_if(accesses_.begin(), accesses_.end(),
                                       [](const Access& access) { return access.is_store; });
     Span place;
@@ -159,6 +160,28 @@ void Lowering::check_coverage() {
         if (std::int64_t(seen.size()) == std::get<1>(found->group)) return;
     }
     report(Code::N0801, place, "elements of 'out' that the kernel does not write are zero");
+    for (const Piped& piped : request_.then) {
+        if (is_zero_of_zero(piped.name)) continue;
+        report(Code::E0421, piped.span.length > 0 ? piped.span : place,
+               fmt::format("'{}' is applied where the kernel stores, and elements that it may not "
+                           "write would stay 0",
+                           piped.name))
+            .help("bind the kernel's result, and apply the function to that");
+        return;
+    }
+}
+
+/// Functions that are piped behind a kernel are applied where it stores.
+void Lowering::check_piped() {
+    if (request_.then.empty()) return;
+    for (const Access& access : accesses_) {
+        if (access.is_store || access.buffer != kernel_.output()) continue;
+        report(Code::E0421, access.span,
+               fmt::format("'out' is read where '{}' was applied to it already",
+                           request_.then.front().name))
+            .help("bind the kernel's result, and apply the function to that");
+        return;
+    }
 }
 
 void Lowering::check_steps() {

@@ -290,7 +290,9 @@ void Lowering::bind_ranges() {
             const ir::Expr end = kernel_[loop.range.end];
             if (end.kind != ExprKind::Dim || bound.count(end.a)) continue;
             wanted.emplace(end.a, end.span);
-            if (!access.is_store && !access.guarded) range_of_read(access, loop, answers);
+            const bool is_of_operand = access.buffer < operand_names_.size();
+            if (is_of_operand && !access.is_store && !access.guarded)
+                range_of_read(access, loop, answers);
         }
     }
     for (const Slice& slice : slices_) {

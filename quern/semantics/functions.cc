@@ -1,3 +1,5 @@
+#include "quern/math/functions.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +43,14 @@ const std::vector<std::string>& unary_functions() {
 bool is_unary_function(std::string_view name) {
     const std::vector<std::string>& names = unary_functions();
     return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_zero_of_zero(std::string_view function) {
+    [[maybe_unused]] const math::Native<double> x = {0};
+#define UNARY(name, op, operand, value) \
+    if (function == #name) return (value).number == 0;
+#include "quern/lang/functions.def"
+    return function != "sigmoid";
 }
 
 Value Lowering::elementwise(Value a, DType dtype, DType nominal, bool weak,

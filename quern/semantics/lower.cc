@@ -230,6 +230,7 @@ void Lowering::begin_round() {
     changed_ = false;
     out_is_typed_ = false;
     next_out_rank_ = -1;
+    unranked_read_.reset();
     kernel_.symbols.clear();
     kernel_.constraints.clear();
     kernel_.body.clear();
@@ -378,6 +379,9 @@ std::optional<Lowered> Lowering::run() {
         begin_round();
         round();
         if (!next_round()) break;
+    }
+    if (unranked_read_ && !diagnostics_.has_errors()) {
+        report(Code::E0421, *unranked_read_, "'out' is read and nothing stores it before");
     }
     if (!defaults_.empty()) {
         report(Code::N0803, kind_span_, fmt::format("by default {}", fmt::join(defaults_, " and ")))

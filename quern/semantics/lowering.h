@@ -286,6 +286,7 @@ private:
     Value dot(const Value& a, const Value& b, Span span);
     ExprId identity(ir::BinaryOp op, DType dtype);
     void mark_reductions();
+    bool bounds_read(const ir::Stmt& loop, SymbolId symbol) const;
 
     // expressions.cc
     Value expression(NodeId id);
@@ -445,6 +446,7 @@ private:
     bool meet_at_two_points(const Access& x, const Access& y);
     void check_barriers();
     void check_coverage();
+    void check_piped();
     std::optional<Coverage> covers(const Access& store, bool single);
 
     /// False if the index is no sum of one loop and numbers; none if it leaves elements out.
@@ -498,6 +500,9 @@ private:
     VarType next_out_type_;
     int out_rank_ = -1;
     int next_out_rank_ = -1;
+
+    /// Where `out` is read before anything says its rank.
+    std::optional<Span> unranked_read_;
     bool out_is_typed_ = false;
     bool is_loop_free_ = false;
     bool loops_over_axes_ = false;

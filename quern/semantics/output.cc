@@ -177,10 +177,20 @@ void Lowering::store_out(NodeId id, NodeId target, Op op, NodeId node) {
     for (NodeId s = whole ? -1 : tree_[tree_[target].first].next; s >= 0; s = tree_[s].next) {
         good = out_index(s, place, access) && good;
     }
-    if (!good) return;
+    // What is stored may be made of elements of 'out', which have their rank from here.
+    const bool says_rank = unranked_read_ && next_out_rank_ < 0 && !whole;
+    if (!good) {
+        if (says_rank && value.poisoned) next_out_rank_ = tree_.child_count(target) - 1;
+        return;
+    }
     if (op != Op::Set) {
         const Value old = subscript(target);
-        if (old.poisoned) return;
+        if (old.poisoned) {
+            if (unranked_read_ && next_out_rank_ < 0 && !whole) {
+                next_out_rank_ = tree_.child_count(target) - 1;
+            }
+            return;
+        }
         const BinaryOp operation = compound_operator(op);
         value = arithmetic(operation, old, value, span);
     }

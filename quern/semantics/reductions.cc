@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "quern/semantics/lowering.h"
@@ -114,6 +115,22 @@ NodeId Lowering::dependence_of(NodeId loop, NodeId other) const {
 }
 
 bool Lowering::are_outside(const ReduceNest& nest) {
+    const bool is_zero_empty = reduce_op_ == "+" || reduce_op_ == "or";
+    for (const NodeId kept : nest.kept) {
+        for (const NodeId outer : nest.kept) {
+            const bool is_before = span_of(outer).begin < span_of(kept).begin;
+            const NodeId found = is_before ? dependence_of(kept, outer) : -1;
+            if (found < 0 || is_zero_empty) continue;
+            report(Code::E0432, span_of(found),
+                   fmt::format("the loops over '{}' and '{}' are kept, and one depends on the "
+                               "other: no yield reaches the rest of the result, which '{}' has "
+                               "no 0 for",
+                               tree_.text_of(tree_[outer].first), tree_.text_of(tree_[kept].first),
+                               reduce_op_))
+                .help("write the loops as @kernel custom");
+            return false;
+        }
+    }
     for (const NodeId kept : nest.kept) {
         for (const NodeId reduced : nest.reduced) {
             const NodeId found =
@@ -567,6 +584,12 @@ private:
 
 }  // namespace
 
+bool Lowering::bounds_read(const ir::Stmt& loop, SymbolId symbol) const {
+    return std::ranges::any_of(std::array{loop.value, loop.end, loop.step}, [&](ExprId bound) {
+        return exists(bound) && ir::depends_on(kernel_, bound, symbol);
+    });
+}
+
 void Lowering::mark_reductions() {
     Uses uses(kernel_);
     uses.block(kernel_.body);
@@ -584,7 +607,7 @@ void Lowering::mark_reductions() {
                 const auto inside = std::count_if(list.begin(), list.end(), [&](const Use& other) {
                     return other.loops.size() >= depth && other.loops[depth - 1] == loop;
                 });
-                if (inside != 1) break;
+                if (inside != 1 || bounds_read(*loop, symbol)) break;
                 loop->reduces.push_back(symbol);
                 any = true;
             }

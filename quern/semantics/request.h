@@ -28,6 +28,9 @@ struct Piped {
 const std::vector<std::string>& unary_functions();
 bool is_unary_function(std::string_view name);
 
+/// Whether such a function gives 0 for 0.
+bool is_zero_of_zero(std::string_view function);
+
 struct OperandType {
     DType dtype = DType::Float32;
     int rank = 0;

@@ -105,7 +105,10 @@ Value Lowering::subscript(NodeId id) {
         }
     }
     if (text == "out") {
-        if (out_rank_ < 0) return poison(span);
+        if (out_rank_ < 0) {
+            unranked_read_ = span;
+            return poison(span);
+        }
         Value value;
         value.dtype = value.nominal = kernel_.buffers[kernel_.output()].dtype;
         auto tile = std::make_shared<Tile>();

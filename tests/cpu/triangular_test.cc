@@ -39,6 +39,38 @@ TEST_P(QuotientsUnderConditions, GiveTheInterpretersNumbers) {
 INSTANTIATE_TEST_SUITE_P(Kernels, QuotientsUnderConditions,
                          testing::Values("i / 2", "i / 3", "i / n", "i % 5", "i % m", "n - i / 3"));
 
+class LoopsOfData : public Triangular {};
+
+/// Bounds that elements decide, or the variables that the loop changes.
+TEST_P(LoopsOfData, GiveTheInterpretersNumbers) {
+    const Tensor c = Tensor::from<std::int64_t>({4}, {0, 1, 2, 4});
+    expect_agreement(Case(GetParam(), {uniform({4}, 1), c}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, LoopsOfData,
+    testing::Values("compute(x: [n], c: [m]) {\n@kernel custom\n"
+                    "for i in 0..min(2, c[1]): out[i] = x[i]\n}",
+                    "compute(x: [n], c: [m]) {\n@kernel custom\n"
+                    "for i in 0..n, j in 0..clamp(c[2], 0, 2): out[i, j] = x[i] + j\n}",
+                    "compute(x: [n], c: [m]) {\n@kernel reduce(argmax)\n"
+                    "for i in c[1]..c[3]: yield (x[i], i)\n}",
+                    "compute(x: [n], c: [m]) {\n@kernel custom\nfor a in 0..n:\n  var w = 3\n"
+                    "  for q in 0..w: w += c[q % 4] + 1\n  out[a] = f32(w) + x[a]\n}",
+                    "compute(x: [n], c: [m]) {\n@kernel reduce(+)\n"
+                    "for i in 9..n, j in 0..m: yield x[i] * f32(c[j])\n}"));
+
+/// What is jumped over is decided before the left side, which has parts of the right one.
+TEST_F(Triangular, ConditionsThatShareTheirPartsAreThoseOfTheText) {
+    const char* text =
+        "compute(x: [n]) {\n@kernel custom\nfor i in 0..n:\n"
+        "  if abs(x[min(i + 1, n - 1)] - x[i]) > 9.0 or x[min(i + 1, n - 1)] - x[i] > 0.0:\n"
+        "    out[i] = 1.0\n}";
+    const Case c(text, {Tensor::from<float>({4}, {1, 2, 3, 3})});
+    EXPECT_CLOSE(*c.interpreted(), (std::vector<double>{1, 1, 0, 0}), 0, 0);
+    expect_agreement(c);
+}
+
 class Extremes : public Triangular {};
 
 TEST_P(Extremes, OfTrianglesAreTheInterpreters) {

@@ -163,6 +163,11 @@ TEST(Check49, ALoopThatIsKeptDoesNotDependOnOneThatIsReduced) {
         "for i in 0..n, j in 0..i, k in 0..n: yield x[i, j] * k\n}",
         with({{{6, 6}}}));
     EXPECT_EQ(three.output(), (Shape{6, 5}));
+    // What no yield reaches would be 0.
+    EXPECT_EQ(findings("compute(x: [n, n]) {\n@kernel reduce(*, axis=2)\n"
+                       "for i in 0..n, j in i..n, k in 0..2: yield x[i, j]\n}",
+                       with({{{6, 6}}})),
+              "E0432 3:21 `i`");
 }
 
 TEST(Check49, AReduceKernelStoresOnlyWhatItYields) {

@@ -149,6 +149,41 @@ TEST(Output, HasAnExtentWhereALoopDependsOnAnother) {
     EXPECT_EQ(shape("for i in 0..1:\n  for j in 0..i: out[i, j] = x[0, 0] * n"), (Shape{1, 0}));
 }
 
+TEST(Output, ReadUnderAConditionBeforeAnythingElseHasTheRankOfItsSubscripts) {
+    const auto of = [](const std::string& body) {
+        return analyse("compute(x: [n]) {\n@kernel custom\n" + body + "\n}", with({{{3}}}));
+    };
+    EXPECT_EQ(of("for i in 0..n:\n  if i > 1: out[i] += x[i]").output(), Shape{3});
+    EXPECT_EQ(of("for i in 0..n:\n  if i > 1: out[i] = select(i > 5, out[i], x[i])").output(),
+              Shape{3});
+    EXPECT_EQ(of("for i in 0..n:\n  for q in 0..3:\n    if q > 0: out[i, q] = out[i, q - 1] + x[i]")
+                  .output(),
+              (Shape{3, 3}));
+}
+
+TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
+    const auto piped = [](const std::string& body, const std::string& function) {
+        Given given = with({{{3}}});
+        given.then = {{function, {}}};
+        return findings("compute(x: [n]) {\n@kernel custom\n" + body + "\n}", given);
+    };
+    const std::string whole = "for i in 0..n: out[i] = x[i]", part = "for i in 1..n: out[i] = x[i]";
+    const std::string twice = "for i in 0..n:\n  out[i] = x[i]\n  out[i] += 1.0";
+    EXPECT_EQ(piped(whole, "exp"), "");
+    EXPECT_EQ(piped(part, "abs"), "");
+    EXPECT_EQ(piped(part, "exp"), "E0421 3:16 `out[i]`");
+    EXPECT_EQ(piped(part, "rsqrt"), "E0421 3:16 `out[i]`");
+    EXPECT_EQ(piped(twice, "abs"), "E0421 5:3 `out[i]`");
+}
+
+TEST(Output, ReadWhereADimensionHasNoValueIsRefused) {
+    EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor i in 0..m:\n  out[i] = x[0]\n  out[i] += "
+                       "1\n}",
+                       with({{{4}, DType::Int64}}))
+                  .substr(0, 5),
+              "E0503");
+}
+
 TEST(N0801, IsSaidExactlyWhenElementsMayStayUnwritten) {
     const auto notes = [](const std::string& body) {
         return analyse("compute(x) {\n@kernel custom\n" + body + "\n}", with({{{4}}}))

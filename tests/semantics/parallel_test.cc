@@ -117,6 +117,16 @@ TEST(Check84, ASharedVarIsReadAfterABarrier) {
     EXPECT_TRUE(contains(a.words("E0513"), "shared 'up' is read before a barrier"));
 }
 
+/// Each condition would double what was used since the last barrier: this one would not end.
+TEST(Check84, UsesUnderManyConditionsAreFewUses) {
+    std::string text =
+        "compute(x: [n]) {\n@kernel custom\nfor i in 0..n:\n  shared var t[n]: f32\n"
+        "  for u in 0..n: t[u] = x[u]\n  barrier()\n  var s = t[0]\n"
+        "  for a in 0..n, b in 0..n:\n";
+    for (int k = 0; k < 60; ++k) text += "    if x[a] > 0.0: s += t[a] + t[b]\n";
+    EXPECT_EQ(findings(text + "  out[i] = s\n}", with({{{4}}})), "");
+}
+
 TEST(E0513, AWriteAfterAReadNeedsABarrierToo) {
     const auto body = [](const std::string& between) {
         return "compute(x) {\n@kernel fused\nfor b in 0..n:\n  shared var s[4]\n  var total = "
