@@ -24,9 +24,9 @@ std::string joined(const std::vector<Expr>& list) {
     return text;
 }
 
-/// The first words of the table may not be declared, nor may the output.
+/// No name of an operand or a dimension.
 bool is_reserved(std::string_view text) {
-    const auto reserved = std::span(lang::kWords).first(std::size_t(lang::Word::Yield) + 1);
+    const auto reserved = std::span(lang::kWords).first(lang::kLastReserved + 1);
     return text == "out" ||
            std::ranges::any_of(reserved, [&](const auto& word) { return word.text == text; });
 }

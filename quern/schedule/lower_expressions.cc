@@ -250,9 +250,9 @@ ExprId Lowerer::logistic_operand(const ir::Expr& e) const {
     return ir::kNoExpr;
 }
 
-/// 1 + tanh(x) as 2 / (1 + 2^(-2 x / ln 2)), in which fewer operations wait for one another:
-/// nothing cancels where tanh is near -1, but the power has the rounding of its exponent, 2^-24 |2
-/// x| of it in float32.
+/// 1 + tanh(x) as 2 / (1 + 2^(-2 x / ln 2)), in which fewer operations wait for one another.
+/// Nothing cancels where tanh is near -1, but the power has the rounding of its exponent, which is
+/// 2^-24 |2 x| of it in float32.
 Bundle Lowerer::logistic(ExprId id) {
     const DType dtype = k_[id].dtype;
     const auto one = [&](ValueId x) {

@@ -178,19 +178,18 @@ void Lowering::store_out(NodeId id, NodeId target, Op op, NodeId node) {
         good = out_index(s, place, access) && good;
     }
     // What is stored may be made of elements of 'out', which have their rank from here.
-    const bool says_rank = unranked_read_ && next_out_rank_ < 0 && !whole;
+    const auto say_rank = [&] {
+        if (unranked_read_ && next_out_rank_ < 0 && !whole) {
+            next_out_rank_ = tree_.child_count(target) - 1;
+        }
+    };
     if (!good) {
-        if (says_rank && value.poisoned) next_out_rank_ = tree_.child_count(target) - 1;
+        if (value.poisoned) say_rank();
         return;
     }
     if (op != Op::Set) {
         const Value old = subscript(target);
-        if (old.poisoned) {
-            if (unranked_read_ && next_out_rank_ < 0 && !whole) {
-                next_out_rank_ = tree_.child_count(target) - 1;
-            }
-            return;
-        }
+        if (old.poisoned) return say_rank();
         const BinaryOp operation = compound_operator(op);
         value = arithmetic(operation, old, value, span);
     }
