@@ -7,7 +7,8 @@
 #include "tests/generator/random_kernel.h"
 
 // Whole numbers of a few digits, whose sums are exact in every dtype: one order of what a point
-// does is right, and each number is the one that comes of it.
+// does is right, and each number is the one that comes of it. Where a loop ends may depend on the
+// loops around it and on data, and what guards a read or a store too.
 
 namespace quern::generator {
 
@@ -17,6 +18,8 @@ constexpr int kMost = 30;
 
 /// One parallel point as it runs.
 struct Point {
+    std::int64_t row = 0;
+
     /// Of the loops that are open.
     std::vector<std::int64_t> loops;
 
@@ -50,9 +53,30 @@ struct Array {
     }
 };
 
+/// A whole number as the loops around and data say it, of which so much is known.
+struct Bound {
+    Index index;
+    std::int64_t low = 0, high = 0;
+    bool is_of_data = false;
+
+    bool is_known() const { return low == high; }
+};
+
+Bound known(std::int64_t number) {
+    return {{std::to_string(number), [=](const Point&) { return number; }}, number, number};
+}
+
+struct Condition {
+    std::string text;
+    std::function<bool(const Point&)> holds;
+};
+
 struct Variable {
     std::string name;
     std::int64_t low = 0, high = 0;
+
+    /// The same numbers at every point; numbers that data say.
+    bool is_known = true, is_of_data = false;
 };
 
 class RowGenerator {
@@ -129,22 +153,30 @@ private:
         };
     }
 
-    /// A loop around what `body` writes; none if it has no iterations.
     template <class Body>
     Run loop(std::int64_t low, std::int64_t high, std::int64_t step, const Body& body) {
+        return loop(known(low), known(high), step, body);
+    }
+
+    /// A loop around what `body` writes; none if it has no iterations.
+    template <class Body>
+    Run loop(const Bound& low, const Bound& high, std::int64_t step, const Body& body) {
         const std::string name = "i" + std::to_string(variables_.size());
         const std::string by = step > 1 ? " step " + std::to_string(step) : std::string();
-        line("for " + name + " in " + std::to_string(low) + ".." + std::to_string(high) + by + ":");
+        line("for " + name + " in " + low.index.text + ".." + high.index.text + by + ":");
         ++indent_;
         const std::size_t slot = variables_.size();
-        variables_.push_back({name, low, high - 1});
-        work_ *= (high - low + step - 1) / step;
+        variables_.push_back({name, low.low, high.high - 1, low.is_known() && high.is_known(),
+                              low.is_of_data || high.is_of_data});
+        const std::int64_t most = (high.high - low.low + step - 1) / step;
+        work_ *= most;
         const Run inside = body();
-        work_ /= (high - low + step - 1) / step;
+        work_ /= most;
         variables_.pop_back();
         --indent_;
         return [=](Point& p) {
-            for (std::int64_t i = low; i < high; i += step) {
+            const std::int64_t first = low.index.at(p), end = high.index.at(p);
+            for (std::int64_t i = first; i < end; i += step) {
                 p.loops.resize(slot);
                 p.loops.push_back(i);
                 inside(p);
@@ -153,16 +185,128 @@ private:
         };
     }
 
+    /// The statements that `body` writes, one more indented.
+    template <class Body>
+    Run indented(const Body& body) {
+        ++indent_;
+        Run run = body();
+        --indent_;
+        return run;
+    }
+
     template <class Body>
     Run branch(const Body& body) {
-        const Value element = some_element(), bound = literal();
-        line("if " + element.text + " > " + bound.text + ":");
-        ++indent_;
-        const Run inside = body();
-        --indent_;
-        return [=](Point& p) {
-            if (element.of(p) > bound.of(p)) inside(p);
+        const Condition condition = some_condition(1);
+        line("if " + condition.text + ":");
+        const Run inside = indented(body);
+        Run otherwise = [](Point&) {};
+        if (chance(0.2)) {
+            line("else:");
+            otherwise = indented(body);
+        }
+        return [=](Point& p) { condition.holds(p) ? inside(p) : otherwise(p); };
+    }
+
+    // Bounds and conditions
+
+    /// From 0 to `most`.
+    Bound some_bound(std::int64_t most) {
+        const auto by_data = [&](const std::string& at,
+                                 std::function<std::int64_t(const Point&)> i) {
+            const std::string text = "p[" + at + "] % " + std::to_string(most + 1);
+            const auto of = [=, this](const Point& p) {
+                return chosen_.data<std::int64_t>()[i(p)] % (most + 1);
+            };
+            return Bound{{text, of}, 0, most, true};
         };
+        if (variables_.empty() || chance(0.2)) {
+            const int further = pick(1, 9);
+            return by_data("b + " + std::to_string(further),
+                           [=](const Point& p) { return p.row + further; });
+        }
+        const std::size_t slot = pick_of(variables_.size());
+        const Variable v = variables_[slot];
+        if (v.high > most || v.low < 0) return known(pick(0, int(most)));
+        const auto here = [=](const Point& p) { return p.loops[slot]; };
+        switch (pick(0, 5)) {
+            case 0: {
+                const std::int64_t further = pick(0, int(std::min<std::int64_t>(most - v.high, 4)));
+                if (further == 0) break;
+                const auto of = [=](const Point& p) { return here(p) + further; };
+                return {{v.name + " + " + std::to_string(further), of},
+                        v.low + further,
+                        v.high + further,
+                        v.is_of_data};
+            }
+            case 1: {
+                const auto of = [=](const Point& p) { return most - here(p); };
+                return {{std::to_string(most) + " - " + v.name, of},
+                        most - v.high,
+                        most - v.low,
+                        v.is_of_data};
+            }
+            case 2: {
+                const std::int64_t least = pick(0, int(most));
+                const auto of = [=](const Point& p) { return std::min(here(p), least); };
+                return {{"min(" + v.name + ", " + std::to_string(least) + ")", of},
+                        std::min(v.low, least),
+                        std::min(v.high, least),
+                        v.is_of_data};
+            }
+            case 3: {
+                const auto of = [=](const Point& p) { return here(p) / 2; };
+                return {{v.name + " / 2", of}, v.low / 2, v.high / 2, v.is_of_data};
+            }
+            case 4:
+                return by_data(bare(v, kLongest), here);
+            default:
+                break;
+        }
+        return {{v.name, here}, v.low, v.high, v.is_of_data};
+    }
+
+    Condition compared(const Index& a, const std::string& sign, const Index& b) {
+        const std::string text = a.text + " " + sign + " " + b.text;
+        const auto by = [&](auto holds) {
+            return Condition{text, [=](const Point& p) { return holds(a.at(p), b.at(p)); }};
+        };
+        if (sign == "<") return by(std::less<>());
+        if (sign == "<=") return by(std::less_equal<>());
+        if (sign == ">") return by(std::greater<>());
+        if (sign == ">=") return by(std::greater_equal<>());
+        return sign == "==" ? by(std::equal_to<>()) : by(std::not_equal_to<>());
+    }
+
+    Condition some_condition(int depth) {
+        if (depth > 0 && chance(0.3)) {
+            const Condition a = some_condition(0), b = some_condition(0);
+            switch (pick(0, 2)) {
+                case 0:
+                    return {"not (" + a.text + ")", [=](const Point& p) { return !a.holds(p); }};
+                case 1:
+                    return {a.text + " and " + b.text,
+                            [=](const Point& p) { return a.holds(p) && b.holds(p); }};
+                default:
+                    return {a.text + " or " + b.text,
+                            [=](const Point& p) { return a.holds(p) || b.holds(p); }};
+            }
+        }
+        if (variables_.empty() || chance(0.4)) {
+            const Value element = some_element(), bound = literal();
+            return {element.text + " > " + bound.text,
+                    [=](const Point& p) { return element.of(p) > bound.of(p); }};
+        }
+        static const std::string signs[] = {"<", "<=", ">", ">=", "==", "!="};
+        const std::size_t slot = pick_of(variables_.size());
+        const Index here{variables_[slot].name, [=](const Point& p) { return p.loops[slot]; }};
+        if (chance(0.3)) {
+            const std::int64_t divisor = pick(2, 4);
+            const Index rest{here.text + " % " + std::to_string(divisor),
+                             [=](const Point& p) { return p.loops[slot] % divisor; }};
+            return compared(rest, signs[pick(4, 5)], known(pick(0, int(divisor) - 1)).index);
+        }
+        const std::string sign = signs[pick(0, 5)];
+        return compared(here, sign, some_bound(kLongest).index);
     }
 
     // Expressions
@@ -176,7 +320,8 @@ private:
     /// A variable as an index. By itself it says that the axis is as long as its loop.
     static std::string bare(const Variable& v, std::int64_t extent) {
         const bool is_all = v.low == 0 && v.high == extent - 1;
-        return is_all ? v.name : v.name + " % " + std::to_string(extent);
+        const bool is_within = !v.is_known && v.low >= 0 && v.high < extent;
+        return is_all || is_within ? v.name : v.name + " % " + std::to_string(extent);
     }
 
     /// Of an axis, in bounds whatever the loops are at, and perhaps chosen by data.
@@ -188,6 +333,10 @@ private:
         if (variables_.empty() || chance(0.05)) return fixed();
         const std::size_t slot = pick_of(variables_.size());
         const Variable v = variables_[slot];
+        const Index wrapped{v.name + " % " + std::to_string(extent),
+                            [=](const Point& p) { return p.loops[slot] % extent; }};
+        // How large the result is does not depend on data.
+        if (!may_be_data && v.is_of_data) return wrapped;
         const auto moved = [&](std::int64_t factor) -> std::optional<Index> {
             const std::int64_t low = -factor * v.low, high = extent - 1 - factor * v.high;
             if (low > high) return std::nullopt;
@@ -215,8 +364,7 @@ private:
                 }
                 break;
             case 2:
-                return {v.name + " % " + std::to_string(extent),
-                        [=](const Point& p) { return p.loops[slot] % extent; }};
+                return wrapped;
             case 3: {
                 const std::int64_t divisor =
                     std::max<std::int64_t>(v.high / extent + pick(1, 3), 2);
@@ -232,16 +380,17 @@ private:
             case 5:
             case 6: {
                 const std::size_t other = pick_of(variables_.size());
-                if (other == slot || v.high + variables_[other].high > last) break;
-                return {v.name + " + " + variables_[other].name,
+                const Variable w = variables_[other];
+                if (other == slot || v.high + w.high > last) break;
+                if (!may_be_data && !(v.is_known && w.is_known)) break;
+                return {v.name + " + " + w.name,
                         [=](const Point& p) { return p.loops[slot] + p.loops[other]; }};
             }
             default:
                 break;
         }
         if (const auto same = moved(1)) return *same;
-        return {v.name + " % " + std::to_string(extent),
-                [=](const Point& p) { return p.loops[slot] % extent; }};
+        return wrapped;
     }
 
     std::vector<Index> indices(const Array& array, bool may_be_data = true) {
@@ -278,8 +427,25 @@ private:
         return element(number, indices(arrays_[number]));
     }
 
+    /// An element of `y` that some points do not have, or a number.
+    Value guarded_element() {
+        const std::size_t slot = pick_of(variables_.size());
+        const std::int64_t shift = pick(-3, 3), extent = arrays_[kVector].shape[0];
+        const std::string sum =
+            variables_[slot].name + (shift < 0 ? " - " : " + ") + std::to_string(std::abs(shift));
+        const Value other = literal();
+        const auto is_within = [=](std::int64_t i) { return i >= 0 && i < extent; };
+        return {"select(" + sum + " >= 0 and " + sum + " < " + std::to_string(extent) + ", y[" +
+                    sum + "], " + other.text + ")",
+                [=](const Point& p) {
+                    const std::int64_t i = p.loops[slot] + shift;
+                    return is_within(i) ? p.elements[kVector][std::size_t(i)] : other.of(p);
+                }};
+    }
+
     /// Of four elements at most.
     Value value(int depth, const std::optional<Value>& with = std::nullopt) {
+        if (!with && depth == 0 && !variables_.empty() && chance(0.1)) return guarded_element();
         const Value a = with ? *with : depth > 0 ? value(depth - 1) : some_element();
         if (depth == 0 && chance(0.3)) return a;
         const Value b = chance(0.3) ? literal() : depth > 0 ? value(depth - 1) : some_element();
@@ -380,13 +546,16 @@ private:
 
     template <class Body>
     Run some_loop(const Body& body) {
-        const std::int64_t high = chance(0.5) ? arrays_[out_].shape.back() : pick(1, 40);
-        const std::int64_t low = chance(0.7) ? 0 : pick(0, int(high) - 1);
-        return loop(low, high, chance(0.8) ? 1 : pick(2, 5), body);
+        const std::int64_t step = chance(0.8) ? 1 : pick(2, 5);
+        const std::int64_t most = chance(0.5) ? arrays_[out_].shape.back() : pick(1, 40);
+        Bound high = known(most), low = known(chance(0.7) ? 0 : pick(0, int(most) - 1));
+        if (chance(0.4)) high = some_bound(most);
+        if (chance(0.15)) low = some_bound(most);
+        if (low.low >= high.high) return loop(0, most, step, body);
+        return loop(low, high, step, body);
     }
 
     Run statement(int depth) {
-        constexpr std::int64_t kMuch = 200;
         const bool may_nest = depth > 0 && work_ < kMuch;
         switch (pick(may_nest ? 0 : 5, 9)) {
             case 0:
@@ -419,31 +588,61 @@ private:
         }
     }
 
-    /// The sum of some elements, or what depends on their order.
+    /// The sum or an extreme of some elements, or what depends on their order.
     Run reduction() {
-        const bool is_sum = chance(0.6);
+        enum {
+            Sum,
+            Max,
+            Min,
+            Order
+        } const kind{pick(0, 1) == 0 ? Sum
+                     : chance(0.5)   ? Order
+                     : chance(0.5)   ? Max
+                                     : Min};
         const std::string name = "s" + std::to_string(sums_++);
+        const int start = kind == Max ? -kMost : kind == Min ? kMost : 0;
+        const std::string first = std::to_string(start) + (is_floating(dtype_) ? ".0" : "");
         line("var " + name + " = " +
-             (is_sum || !is_floating(dtype_) ? is_floating(dtype_) ? "0.0" : "0"
-                                             : std::string(to_string(dtype_)) + "(0.0)"));
-        Value added;
-        Value next;
+             (kind == Sum || !is_floating(dtype_)
+                  ? first
+                  : std::string(to_string(dtype_)) + "(" + first + ")"));
         double* const total = &totals_.emplace_back();
         const Value so_far{name, [=](const Point&) { return *total; }};
-        const Run inside = loop(0, pick(1, 20), 1, [&]() -> Run {
-            added = some_element();
-            next = within_bounds({"(" + name + " + " + added.text + ")",
-                                  [=](const Point& p) { return *total + added.of(p); }});
-            line(is_sum ? name + " += " + added.text : name + " = " + next.text);
-            return [=](Point& p) { *total = is_sum ? *total + added.of(p) : next.of(p); };
-        });
+        const auto contribute = [&]() -> Run {
+            const Value added = chance(0.2) ? value(0) : some_element();
+            const auto next = [=](const Point& p) {
+                const double x = added.of(p);
+                switch (kind) {
+                    case Sum:
+                        return *total + x;
+                    case Max:
+                        return std::max(*total, x);
+                    case Min:
+                        return std::min(*total, x);
+                    default:
+                        return std::clamp(*total + x, -double(kMost), double(kMost));
+                }
+            };
+            const Value ordered = within_bounds({"(" + name + " + " + added.text + ")", nullptr});
+            line(kind == Sum     ? name + " += " + added.text
+                 : kind == Order ? name + " = " + ordered.text
+                                 : name + " = " + (kind == Max ? "max(" : "min(") + name + ", " +
+                                       added.text + ")");
+            return [=](Point& p) { *total = next(p); };
+        };
+        const auto maybe = [&] { return chance(0.2) ? branch(contribute) : contribute(); };
+        // Two loops, of which the inner one may end where the outer one says.
+        const Run inside = chance(0.3) && work_ <= kMuch
+                               ? loop(0, pick(1, 20), 1, [&] { return some_loop(maybe); })
+                           : chance(0.5) ? loop(0, pick(1, 20), 1, maybe)
+                                         : some_loop(maybe);
         const std::vector<Index> at = result_place();
         const Value before = element(out_, at);
         const Value both{"(" + before.text + " + " + name + ")",
                          [=](const Point& p) { return before.of(p) + *total; }};
         const Run after = store(out_, at, chance(0.5) ? both : so_far);
         return [=](Point& p) {
-            *total = 0;
+            *total = start;
             inside(p);
             after(p);
         };
@@ -541,7 +740,7 @@ private:
                                                     : std::vector<double>());
         }
         for (std::int64_t row = 0; row < rows_; ++row) {
-            Point p;
+            Point p{row, {}, {}};
             for (std::size_t n = 0; n < arrays_.size(); ++n) {
                 const auto size = std::size_t(arrays_[n].size());
                 const std::size_t first = arrays_[n].has_rows ? std::size_t(row) * size : 0;
@@ -555,8 +754,8 @@ private:
         return kernel;
     }
 
-    /// The longest loop.
-    static constexpr int kLongest = 70;
+    /// The longest loop; so many iterations are enough; the number of the operand y.
+    static constexpr int kLongest = 70, kMuch = 200, kVector = 1;
 
     std::mt19937_64 random_;
     DType dtype_ = DType::Float32;
