@@ -380,7 +380,12 @@ Value Lowering::logical(NodeId id) {
     const NodeId left = tree_[id].first, right = tree_[left].next;
     const Span span = span_of(id);
     const BinaryOp op = tree_[id].op == Op::And ? BinaryOp::And : BinaryOp::Or;
+    const bool guards = guard_context_;
+    if (op == BinaryOp::And) guard_context_ = true;
     Value a = truth(expression(left), left);
+    guard_context_ = guards;
+    const std::size_t outer = guards_.size();
+    if (op == BinaryOp::And) guard_by(a);
     std::vector<ir::Stmt> steps;
     Value b;
     {
@@ -389,6 +394,7 @@ Value Lowering::logical(NodeId id) {
         b = truth(expression(right), right);
         --guarded_;
     }
+    guards_.resize(outer);
     if (a.poisoned || b.poisoned) return poison(span);
     if (a.is_row) a = scalar(left, "'and'");
     if (b.is_row) b = scalar(right, "'and'");

@@ -224,11 +224,16 @@ Value Lowering::power(Value a, Value b, Span span) {
 }
 
 Value Lowering::select(const std::vector<NodeId>& arguments, Span span) {
-    Value c = expression(arguments[0]);
+    const bool guards = std::exchange(guard_context_, true);
+    const Value c = truth(expression(arguments[0]), arguments[0]);
+    guard_context_ = guards;
+    const std::size_t outer = guards_.size();
+    guard_by(c);
     ++guarded_;
-    Value a = expression(arguments[1]), b = expression(arguments[2]);
+    Value a = expression(arguments[1]);
+    guards_.resize(outer);
+    Value b = expression(arguments[2]);
     --guarded_;
-    c = truth(c, arguments[0]);
     if (a.poisoned || b.poisoned || c.poisoned) return poison(span);
     DType nominal = a.nominal;
     bool weak = false;

@@ -218,6 +218,9 @@ private:
     void for_loop(NodeId id, int first_loop, bool parallel);
     void open_loop(NodeId loop, bool parallel, const std::function<void()>& body);
     void if_statement(NodeId id);
+
+    /// What follows is evaluated only where the condition holds.
+    void guard_by(const Value& condition);
     void declaration(NodeId id);
     std::optional<DType> declared_dtype(NodeId type);
     void declare_let(Local local, Value value, Span span);

@@ -110,6 +110,13 @@ void Lowering::open_loop(NodeId loop, bool parallel, const std::function<void()>
     block_->push_back(std::move(statement));
 }
 
+void Lowering::guard_by(const Value& condition) {
+    if (condition.poisoned || condition.tile || condition.is_row) return;
+    for (const auto& [index, limit] : upper_limits(kernel_, condition.expr)) {
+        if (kernel_[index].dtype == DType::Int64) guards_.emplace_back(simplify(index), limit);
+    }
+}
+
 void Lowering::if_statement(NodeId id) {
     const NodeId condition = tree_[id].first, then = tree_[condition].next,
                  otherwise = tree_[then].next;
@@ -122,10 +129,7 @@ void Lowering::if_statement(NodeId id) {
     statement.span = span_of(id);
     statement.value = value.poisoned ? kernel_.boolean(true) : value.expr;
     const std::size_t guards = guards_.size();
-    for (const auto& [index, limit] : upper_limits(kernel_, statement.value)) {
-        if (kernel_[index].dtype != DType::Int64) continue;
-        guards_.emplace_back(simplify(index), limit);
-    }
+    guard_by(value);
     ++guarded_;
     const std::size_t before = accesses_.size();
     {

@@ -134,6 +134,24 @@ TEST(Rule4, AGuardBindsThroughALet) {
     EXPECT_EQ(analyse(text, with({{{3}}})).origin("n"), "3 from axis 0 of 'x' (guard)");
 }
 
+TEST(Rule4, AGuardMayBeTheConditionOfASelectOrTheLeftSideOfAnAnd) {
+    const auto text = [](const std::string& value) {
+        return "compute(x, y) {\n@kernel custom\nfor i in 0..4: out[i] = " + value + "\n}";
+    };
+    const Given given = with({{{3}}, {{4}}});
+    for (const std::string value :
+         {"select(i < n, x[i], y[i])", "select(i < n and x[i] > 0.0, 1.0, y[i])",
+          "select(i >= 0 and i < n, x[i] * 2.0, y[i])"}) {
+        EXPECT_EQ(analyse(text(value), given).origin("n"), "3 from axis 0 of 'x' (guard)") << value;
+    }
+    EXPECT_EQ(findings(text("select(i < 3, x[i], y[i])"), given), "");
+    // What the other side reads is not guarded, nor what stands beside.
+    for (const std::string value : {"select(i < 3, y[i], x[i])", "select(i < 3, 1.0, y[i]) + x[i]",
+                                    "select(i < 3 or x[i] > 0.0, 1.0, y[i])"}) {
+        EXPECT_TRUE(contains(findings(text(value), given), "E0501")) << value;
+    }
+}
+
 TEST(Rule4, AGuardThatIndexesNothingIsAScalarThatNobodyBinds) {
     const std::string text =
         "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 0.0\n  if i < limit: v = x[i]\n  "
