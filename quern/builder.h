@@ -52,6 +52,8 @@ public:
     template <IntegerLiteral T>
     Expr(T value) : Expr(integer(detail::literal_of(value))) {}
     Expr(double value);
+    template <std::same_as<bool> T>
+    Expr(T) = delete;
 
     /// As the kernel's text has it.
     const std::string& text() const noexcept { return text_; }
@@ -250,15 +252,38 @@ private:
     }
     template <class Body, std::size_t... Index>
     void call_with(const std::vector<Expr>& extents, Body& body, std::index_sequence<Index...>) {
-        const std::vector<Expr> names = open_loops(extents, sizeof...(Index));
+        const auto [names, head] = loops_over(extents, sizeof...(Index));
+        Block loops(*this);
+        loops.open(head);
         body(names[Index]...);
-        close();
+        loops.close();
     }
-    std::vector<Expr> open_loops(const std::vector<Expr>& extents, std::size_t expected);
+
+    /// What is written from its beginning to `close`. Without that, as where somebody's function
+    /// throws, it is taken back.
+    class Block {
+    public:
+        explicit Block(KernelBuilder& builder);
+        ~Block();
+        Block(const Block&) = delete;
+        Block& operator=(const Block&) = delete;
+
+        /// What follows stands under a line.
+        void open(std::string_view head);
+        void close() noexcept;
+
+    private:
+        KernelBuilder& builder_;
+        int depth_;
+        std::size_t size_;
+        bool is_closed_ = false;
+    };
+
+    /// The names of variables, and "for i0 in 0..n, i1 in 0..m".
+    std::pair<std::vector<Expr>, std::string> loops_over(const std::vector<Expr>& extents,
+                                                         std::size_t expected);
     Expr accumulate(const Expr& extent, const Expr& start, std::string_view op,
                     const std::function<Expr(Expr)>& element);
-    void open(std::string_view head);
-    void close() { depth_ -= 1; }
     void line(std::string_view statement);
     std::string fresh(std::string_view stem);
     void declare(const std::string& name);

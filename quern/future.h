@@ -24,13 +24,11 @@ struct Continuation {
     std::unique_ptr<Continuation> next;
 };
 
-/// Something that happens once.
+/// Something that happens once. Copies are of one thing. Nothing is in it that came of the work:
+/// who waits for its end does not hold its result.
 class Completion {
 public:
     Completion();
-    ~Completion();
-    Completion(const Completion&) = delete;
-    Completion& operator=(const Completion&) = delete;
 
     bool is_done() const noexcept;
 
@@ -50,19 +48,21 @@ public:
     /// Throws the error if there is one. Only once it has happened.
     void rethrow() const;
 
+    bool operator==(const Completion& other) const noexcept = default;
+
 private:
     struct State;
-    std::unique_ptr<State> state_;
+    std::shared_ptr<State> state_;
 };
 
 /// Work that is ready for a thread: made where the lack of memory can be thrown, so that it begins
 /// where nothing may be.
 struct Task {
-    Task(std::function<void()> work, std::shared_ptr<Completion> finished)
+    Task(std::function<void()> work, Completion finished)
         : call(std::move(work)), done(std::move(finished)) {}
 
     std::function<void()> call;
-    std::shared_ptr<Completion> done;
+    Completion done;
 
     /// Where the system gives no thread, on the one that begins it.
     bool runs_anyway = false;
@@ -79,8 +79,10 @@ void run_later(std::shared_ptr<Task> task) noexcept;
 [[noreturn]] void refuse_empty_future();
 [[noreturn]] void refuse_no_futures(const char* function);
 
+/// Of the futures of some work, and of the work until it has ended.
 template <class T>
-struct FutureState : Completion {
+struct FutureState {
+    Completion done;
     std::optional<T> value;
 };
 
@@ -96,8 +98,8 @@ public:
     Future() = default;
 
     bool is_valid() const noexcept { return state_ != nullptr; }
-    bool is_ready() const { return state().is_done(); }
-    void wait() const { state().wait(); }
+    bool is_ready() const { return state().done.is_done(); }
+    void wait() const { state().done.wait(); }
 
     /// False if the work goes on after `time`.
     template <class Rep, class Period>
@@ -107,14 +109,14 @@ public:
         const std::chrono::duration<double> seconds = time;
         // As long as a clock can count to, or longer.
         if (!(seconds < std::chrono::hours(24 * 365))) return wait(), true;
-        return state().wait_until(
+        return state().done.wait_until(
             now + std::chrono::duration_cast<Clock::duration>(std::max(seconds, seconds.zero())));
     }
 
     /// Waits for the work. Throws what it threw, each time.
     const T& get() const& {
-        state().wait();
-        state().rethrow();
+        state().done.wait();
+        state().done.rethrow();
         return *state().value;
     }
     T get() && {
@@ -139,10 +141,9 @@ private:
         void await_suspend(Coroutine coroutine) const {
             // As a task, since what else follows the work may be what the coroutine waits for.
             auto task = std::make_shared<detail::Task>(
-                [coroutine]() mutable noexcept { coroutine.resume(); },
-                std::make_shared<detail::Completion>());
+                [coroutine]() mutable noexcept { coroutine.resume(); }, detail::Completion());
             task->runs_anyway = true;
-            future.state().then([task] { detail::run_later(task); });
+            future.state().done.then([task] { detail::run_later(task); });
         }
         T await_resume() const { return future.get(); }
     };
@@ -174,7 +175,7 @@ template <class T, class Work>
 Future<T> run_async(Work work) {
     auto state = std::make_shared<detail::FutureState<T>>();
     detail::run_later(std::make_shared<detail::Task>(
-        [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state));
+        [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state->done));
     return Future<T>(std::move(state));
 }
 
@@ -189,10 +190,10 @@ Future<T> run_after(const std::vector<Future<U>>& before, Work work) {
         [state, last = std::make_shared<Work>(std::move(work))] {
             state->value.emplace((*last)());
         },
-        state);
+        state->done);
     auto missing = std::make_shared<std::atomic<std::size_t>>(before.size());
     for (const Future<U>& each : before) {
-        each.state().then([task, missing] {
+        each.state().done.then([task, missing] {
             if (missing->fetch_sub(1) == 1) detail::run_later(task);
         });
     }
@@ -204,7 +205,7 @@ template <class T>
 Future<T> ready_future(T value) {
     auto state = std::make_shared<detail::FutureState<T>>();
     state->value.emplace(std::move(value));
-    state->finish();
+    state->done.finish();
     return Future<T>(std::move(state));
 }
 
@@ -234,12 +235,16 @@ Future<std::pair<T, std::size_t>> when_any(std::vector<Future<T>> futures) {
     };
     auto state = std::make_shared<detail::FutureState<Result>>();
     auto race = std::make_shared<Race>();
-    race->futures = std::move(futures);
+    race->futures = futures;
     auto task = std::make_shared<detail::Task>(
-        [state, race] { state->value.emplace(race->futures[race->taken].get(), race->taken); },
-        state);
-    for (std::size_t i = 0; i < race->futures.size(); ++i) {
-        race->futures[i].state().then([task, race, i] {
+        [state, race] {
+            // Those that are not done yet do not keep what the others gave.
+            const std::vector<Future<T>> all = std::move(race->futures);
+            state->value.emplace(all[race->taken].get(), race->taken);
+        },
+        state->done);
+    for (std::size_t i = 0; i < futures.size(); ++i) {
+        futures[i].state().done.then([task, race, i] {
             if (race->is_won.exchange(true)) return;
             race->taken = i;
             detail::run_later(task);

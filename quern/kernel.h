@@ -113,7 +113,7 @@ public:
     /// The same for operands and arguments that are counted at run time.
     Tensor run(std::span<const Tensor> operands, std::span<const Argument> arguments = {}) const;
 
-    /// The same kernel on a device.
+    /// The same kernel on a device; else it runs on the one that is the default when it is called.
     Kernel on(const Device& device) const;
 
     /// The same kernel, rounding so wherever it is compiled.
@@ -150,9 +150,9 @@ private:
     Where where() const;
     static std::shared_ptr<const Body> parse(std::string text, const KernelOptions& options);
     std::shared_ptr<const Body> body_;
-    Device device_;
 
-    /// None: default_numerics() at the time of the call.
+    /// None: the default device, and default_numerics(), at the time of the call.
+    std::optional<Device> device_;
     std::optional<Numerics> numerics_;
 };
 

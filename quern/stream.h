@@ -22,7 +22,7 @@ public:
 
 private:
     friend class Stream;
-    std::vector<std::shared_ptr<detail::Completion>> before_;
+    std::vector<detail::Completion> before_;
 };
 
 /// A queue of work, each piece of which begins when the one before has ended. Copies are of one
@@ -56,21 +56,17 @@ private:
     auto run_behind(const std::vector<Future<U>>& others, Work work) {
         using T = std::invoke_result_t<Work&>;
         static_assert(!std::is_void_v<T>, "work of a stream returns a value");
-        std::vector<std::shared_ptr<detail::Completion>> before;
-        for (const Future<U>& other : others) {
-            other.state();
-            before.push_back(other.state_);
-        }
+        std::vector<detail::Completion> before;
+        for (const Future<U>& other : others) before.push_back(other.state().done);
         auto state = std::make_shared<detail::FutureState<T>>();
-        enqueue(
-            std::make_shared<detail::Task>(
-                [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state),
-            std::move(before));
+        enqueue(std::make_shared<detail::Task>(
+                    [state, work = std::move(work)]() mutable { state->value.emplace(work()); },
+                    state->done),
+                std::move(before));
         return Future<T>(std::move(state));
     }
 
-    void enqueue(std::shared_ptr<detail::Task> task,
-                 std::vector<std::shared_ptr<detail::Completion>> others);
+    void enqueue(std::shared_ptr<detail::Task> task, std::vector<detail::Completion> others);
     std::shared_ptr<State> state_;
 };
 

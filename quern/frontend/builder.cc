@@ -146,9 +146,22 @@ void KernelBuilder::line(std::string_view statement) {
     body_ += '\n';
 }
 
-void KernelBuilder::open(std::string_view head) {
-    line(fmt::format("{}:", head));
-    depth_ += 1;
+KernelBuilder::Block::Block(KernelBuilder& builder)
+    : builder_(builder), depth_(builder.depth_), size_(builder.body_.size()) {}
+
+KernelBuilder::Block::~Block() {
+    builder_.depth_ = depth_;
+    if (!is_closed_) builder_.body_.resize(size_);
+}
+
+void KernelBuilder::Block::open(std::string_view head) {
+    builder_.line(fmt::format("{}:", head));
+    builder_.depth_ += 1;
+}
+
+void KernelBuilder::Block::close() noexcept {
+    builder_.depth_ = depth_;
+    is_closed_ = true;
 }
 
 std::string KernelBuilder::fresh(std::string_view stem) {
@@ -160,8 +173,8 @@ std::string KernelBuilder::fresh(std::string_view stem) {
     return name;
 }
 
-std::vector<Expr> KernelBuilder::open_loops(const std::vector<Expr>& extents,
-                                            std::size_t expected) {
+std::pair<std::vector<Expr>, std::string> KernelBuilder::loops_over(
+    const std::vector<Expr>& extents, std::size_t expected) {
     if (extents.size() != expected || extents.empty()) {
         raise(ValueError(
             fmt::format("[builder] expected {} extents, one for each argument of the body, got {}",
@@ -174,28 +187,33 @@ std::vector<Expr> KernelBuilder::open_loops(const std::vector<Expr>& extents,
         head += fmt::format("{}{} in 0..{}", head.empty() ? "for " : ", ", names.back().text(),
                             extent.text());
     }
-    open(head);
-    return names;
+    return {std::move(names), std::move(head)};
 }
 
 void KernelBuilder::loop(const Expr& begin, const Expr& end, const Expr& step,
                          const std::function<void(Expr)>& body) {
     const Expr name = Expr::made(fresh("i"), 7);
-    open(fmt::format("for {} in {}..{} step {}", name.text(), begin.text(), end.text(),
-                     step.text()));
+    Block block(*this);
+    block.open(fmt::format("for {} in {}..{} step {}", name.text(), begin.text(), end.text(),
+                           step.text()));
     body(name);
-    close();
+    block.close();
 }
 
 void KernelBuilder::when(const Expr& condition, const std::function<void()>& then,
                          const std::function<void()>& otherwise) {
-    open(fmt::format("if {}", condition.text()));
-    then();
-    close();
-    if (!otherwise) return;
-    open("else");
-    otherwise();
-    close();
+    Block both(*this);
+    {
+        Block block(*this);
+        block.open(fmt::format("if {}", condition.text()));
+        then();
+        block.close();
+    }
+    if (otherwise) {
+        both.open("else");
+        otherwise();
+    }
+    both.close();
 }
 
 Expr KernelBuilder::let(const Expr& value, std::string_view name) {
@@ -226,9 +244,10 @@ void KernelBuilder::yield(const Expr& value, const Expr& index) {
 
 Expr KernelBuilder::accumulate(const Expr& extent, const Expr& start, std::string_view op,
                                const std::function<Expr(Expr)>& element) {
+    Block block(*this);
     const Place result = var(start, "r");
     const Expr name = Expr::made(fresh("k"), 7);
-    open(fmt::format("for {} in 0..{}", name.text(), extent.text()));
+    block.open(fmt::format("for {} in 0..{}", name.text(), extent.text()));
     const Expr value = element(name);
     if (op == "+") {
         result += value;
@@ -237,7 +256,7 @@ Expr KernelBuilder::accumulate(const Expr& extent, const Expr& start, std::strin
     } else {
         result = Expr::call(op, {Expr(result), value});
     }
-    close();
+    block.close();
     return result;
 }
 

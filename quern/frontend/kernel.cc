@@ -233,18 +233,67 @@ void detail::require_int64(const std::string& name, std::uint64_t value) {
 
 namespace {
 
-/// The bytes of storage that a tensor's elements lie in.
-std::pair<std::uintptr_t, std::uintptr_t> bytes_of(const Tensor& tensor) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
-    if (tensor.element_count() == 0) return {begin, begin};
-    std::int64_t first = 0, last = 0;
-    for (int p = 0; p < tensor.rank(); ++p) {
-        const std::int64_t stride = tensor.strides()[std::size_t(p)];
-        (stride < 0 ? first : last) += (tensor.shape()[std::size_t(p)] - 1) * stride;
+/// From the first byte of a tensor's elements to behind the last.
+struct Bytes {
+    std::int64_t begin = 0, end = 0;
+
+    explicit Bytes(const Tensor& tensor) : begin(reinterpret_cast<std::intptr_t>(tensor.data())) {
+        end = begin;
+        if (tensor.element_count() == 0) return;
+        const auto size = std::int64_t(size_of(tensor.dtype()));
+        end += size;
+        for (int p = 0; p < tensor.rank(); ++p) {
+            const std::int64_t stride = tensor.strides()[std::size_t(p)] * size;
+            (stride < 0 ? begin : end) += (tensor.shape()[std::size_t(p)] - 1) * stride;
+        }
     }
-    const auto size = std::int64_t(size_of(tensor.dtype()));
-    return {begin + std::uintptr_t(first * size), begin + std::uintptr_t((last + 1) * size)};
-}
+    bool meets(const Bytes& other) const { return begin < other.end && other.begin < end; }
+};
+
+/// Whether an element of a tensor lies in some bytes; exactly, unless elements of neighbouring rows
+/// lie between each other: then true if they may.
+class Elements {
+public:
+    explicit Elements(const Tensor& tensor) : size_(std::int64_t(size_of(tensor.dtype()))) {
+        for (int p = 0; p < tensor.rank(); ++p) {
+            const std::int64_t count = tensor.shape()[std::size_t(p)];
+            const std::int64_t stride = tensor.strides()[std::size_t(p)] * size_;
+            if (count > 1 && stride != 0) axes_.push_back({std::abs(stride), count});
+        }
+        std::ranges::sort(axes_, std::greater<>(), &Axis::stride);
+    }
+
+    bool lie_in(const Bytes& bytes, const Bytes& own) const { return lie_in(bytes, own, 0); }
+
+private:
+    struct Axis {
+        std::int64_t stride, count;
+    };
+
+    /// Those from an axis on, which have the bytes `own`.
+    bool lie_in(const Bytes& bytes, const Bytes& own, std::size_t p) const {
+        if (!own.meets(bytes)) return false;
+        if (p == axes_.size()) return true;
+        const auto [stride, count] = axes_[p];
+        const std::int64_t inner = own.end - own.begin - (count - 1) * stride;
+        if (inner > stride) return true;
+        const std::int64_t before = bytes.begin - own.begin - inner;
+        const std::int64_t low = before < 0 ? 0 : before / stride + 1;
+        const std::int64_t high = std::min(count - 1, (bytes.end - own.begin - 1) / stride);
+        // One between two others lies inside.
+        if (high - low > 1) return true;
+        for (std::int64_t i = low; i <= high; ++i) {
+            Bytes some = own;
+            some.begin += i * stride;
+            some.end = some.begin + inner;
+            if (lie_in(bytes, some, p + 1)) return true;
+        }
+        return false;
+    }
+
+    std::int64_t size_;
+    std::vector<Axis> axes_;
+};
 
 /// Throws if a kernel that gives `made` cannot write it to `result`.
 void require_fit(const Tensor& result, const frontend::OperandInfo& made, const Device& device) {
@@ -290,12 +339,12 @@ void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) co
         frontend::LaunchKey key = body_->key(place);
         frontend::LaunchList<const Tensor*> pointers;
         require_memory(result);
-        const auto written = bytes_of(result);
+        const Bytes written(result);
         for (const detail::Input& input : inputs) {
             if (input.tensor == nullptr) continue;
             require_memory(*input.tensor);
-            const auto read = bytes_of(*input.tensor);
-            if (read.first < written.second && written.first < read.second) {
+            const Bytes read(*input.tensor);
+            if (read.meets(written) && Elements(*input.tensor).lie_in(written, read)) {
                 raise(ValueError(
                     fmt::format("[kernel] expected a result that shares no memory with operand {}, "
                                 "got one that does",
@@ -330,7 +379,7 @@ Kernel Kernel::with(Numerics numerics) const {
 }
 
 Kernel::Where Kernel::where() const {
-    return {device_, numerics_ ? *numerics_ : default_numerics()};
+    return {device_ ? *device_ : Device(), numerics_ ? *numerics_ : default_numerics()};
 }
 
 AsyncKernel Kernel::async() const { return AsyncKernel(*this); }
@@ -353,7 +402,8 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
         }
         if (futures.empty()) return run(operands, arguments);
         auto held = std::make_shared<Held>(operands);
-        auto work = [kernel = kernel_.with(kernel_.where().numerics), held = std::move(held),
+        const Kernel::Where place = kernel_.where();
+        auto work = [kernel = kernel_.on(place.device).with(place.numerics), held = std::move(held),
                      arguments, futures, places] {
             const auto with_all = [&] {
                 std::vector<Tensor> got;
@@ -378,7 +428,7 @@ Future<Tensor> AsyncKernel::run(std::span<const Tensor> operands,
         const Kernel::Where place = kernel_.where();
         kernel_.body_->check(operands, arguments, place);
         auto held = std::make_shared<Held>(std::vector(operands.begin(), operands.end()));
-        auto work = [kernel = kernel_.with(place.numerics), held = std::move(held),
+        auto work = [kernel = kernel_.on(place.device).with(place.numerics), held = std::move(held),
                      arguments = std::vector(arguments.begin(), arguments.end())] {
             return held->during([&] { return kernel.run_held(held->tensors(), arguments); });
         };
@@ -420,7 +470,7 @@ Kernel kernel_of(std::string_view text) {
     {
         const std::lock_guard lock(mutex);
         for (const Kernel& kernel : kept) {
-            if (kernel.text() == text) return kernel.on(Device());
+            if (kernel.text() == text) return kernel;
         }
     }
     return or_out_of_memory("compute", [&] {

@@ -50,6 +50,9 @@ struct Site {
     ir::Span span;
     ir::BufferId buffer = ir::kNone;
     std::uint32_t axis = 0;
+
+    /// Of an index: it was a uint64, whose bits the trap has.
+    bool is_unsigned = false;
 };
 
 /// First registers of every machine.

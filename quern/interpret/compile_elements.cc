@@ -52,11 +52,14 @@ bool Compiler::is_claimed(ir::BufferId buffer) const {
 /// The value of an index, after the check that it is inside.
 Compiler::Value Compiler::bounded(ir::BufferId buffer, int axis, ExprId index, ir::Span span) {
     const Value value = expr(index);
+    const ir::Expr& e = kernel_[index];
+    const bool is_unsigned =
+        e.kind == ir::ExprKind::Cast && kernel_[ExprId{e.a}].dtype == DType::UInt64;
     // A shared node has the place of its first use, which may be elsewhere.
-    const ir::Span own = kernel_[index].span;
+    const ir::Span own = kernel_[is_unsigned ? ExprId{e.a} : index].span;
     const bool is_here = own.length > 0 && own.begin >= span.begin && own.end() <= span.end();
     const std::uint32_t at =
-        site({ir::Code::E0507, is_here ? own : span, buffer, std::uint32_t(axis)});
+        site({ir::Code::E0507, is_here ? own : span, buffer, std::uint32_t(axis), is_unsigned});
     if (buffer <= kernel_.output()) {
         emit(Op::Bound, at, value.reg).immediate = ranges_.shape(buffer)[std::size_t(axis)];
     } else {

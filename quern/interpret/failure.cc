@@ -30,7 +30,9 @@ Failure describe(const ir::Kernel& kernel, const Code& code, Machine& machine) {
             if (site.buffer == ir::kNone) break;
             failure.message =
                 fmt::format("index {} is outside axis {} of '{}', which has {} element{}",
-                            trap.value, site.axis, name, trap.limit, trap.limit == 1 ? "" : "s");
+                            site.is_unsigned ? std::to_string(std::uint64_t(trap.value))
+                                             : std::to_string(trap.value),
+                            site.axis, name, trap.limit, trap.limit == 1 ? "" : "s");
             break;
         case ir::Code::E0510:
             if (site.buffer == ir::kNone) break;

@@ -7,7 +7,7 @@
 
 namespace quern::lang {
 
-/// Brackets, and indented blocks, that may be open at once.
+/// Brackets, indented blocks and loops that may be open at once; axes of an operand.
 inline constexpr int kMaxDepth = 40;
 
 /// Nodes from the root of an expression to its farthest leaf, so that what walks a tree by

@@ -27,8 +27,11 @@ private:
         if (!holds) fail(id, problem);
     }
 
+    /// Loops of a text and of operands' axes, each of which may be several here.
+    static constexpr int kMaxDepth = 256;
+
     void block(BlockId id) {
-        if (id >= f_.blocks.size() || depth_ > 64) {
+        if (id >= f_.blocks.size() || depth_ > kMaxDepth) {
             violations_.push_back("a block that exists, not too deep");
             return;
         }

@@ -123,6 +123,8 @@ std::string resolve_default() {
 void warn_if_chosen_for_want_of_compiler() {
 #if QUERN_EXCEPTIONS
     // A build without exceptions has no compiler.
+    // Kernels that were loaded since need no compiler.
+    if (want_of_compiler.load() != Want::Untold || has_cpu()) return;
     Want untold = Want::Untold;
     if (!want_of_compiler.compare_exchange_strong(untold, Want::Told)) return;
     Diagnostic diagnostic;

@@ -122,7 +122,7 @@ void Completion::then(std::unique_ptr<Continuation> next) noexcept {
 }
 
 void run_later(std::shared_ptr<Task> task) noexcept {
-    task->done->finish(error_of_all(*task, [](const auto& wait) { wait(); }));
+    task->done.finish(error_of_all(*task, [](const auto& wait) { wait(); }));
 }
 
 #else
@@ -248,7 +248,7 @@ private:
         if (!first_) last_ = nullptr;
         --queued_;
         lock.unlock();
-        task->done->finish(error_of_all(*task, [this](const auto& wait) {
+        task->done.finish(error_of_all(*task, [this](const auto& wait) {
             const bool is_counted = begin_wait();
             wait();
             if (is_counted) end_wait();
@@ -351,15 +351,13 @@ void Completion::then(std::unique_ptr<Continuation> next) noexcept {
 
 void run_later(std::shared_ptr<Task> task) noexcept {
     if (Executor::instance().post(task)) return;
-    const std::shared_ptr<Completion> done = task->done;
     if (!task->runs_anyway) task->call = [] { raise_out_of_memory("async"); };
-    done->finish(error_of_all(*task, [](const auto& wait) { wait(); }));
+    task->done.finish(error_of_all(*task, [](const auto& wait) { wait(); }));
 }
 
 #endif
 
-Completion::Completion() : state_(std::make_unique<State>()) {}
-Completion::~Completion() = default;
+Completion::Completion() : state_(std::make_shared<State>()) {}
 
 void Completion::rethrow() const {
 #if QUERN_EXCEPTIONS

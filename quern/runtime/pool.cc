@@ -153,11 +153,13 @@ Pool::Block* Pool::allocate(std::size_t bytes) {
     if (bytes > std::numeric_limits<std::size_t>::max() / 4) return nullptr;
     const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), kAlignment);
     const Lock lock(mutex_);
+    // Also of what is held already.
+    if (counters_.live > counters_.cap || size > counters_.cap - counters_.live) return nullptr;
     // Made before anything changes.
     auto rest = std::make_unique<Block>();
     Block* block = find(size);
     if (!block) block = slab_for(size);
-    if (!block && idle_ > 0 && size <= counters_.cap) {
+    if (!block && idle_ > 0) {
         trim_locked();
         block = slab_for(size);
     }

@@ -139,6 +139,7 @@ public:
     static bool is_on(const Tensor& tensor, std::size_t device) noexcept {
         return tensor.storage_->device_ == device;
     }
+    static bool is_on_host(const Tensor& tensor) noexcept { return is_on(tensor, Storage::kNone); }
 
     /// Before a launch that reads memory of its device: brings there what the host has written.
     /// Throws DeviceError, OutOfMemory.

@@ -11,7 +11,7 @@
 namespace quern {
 
 using detail::Completion;
-using Completions = std::vector<std::shared_ptr<Completion>>;
+using Completions = std::vector<Completion>;
 
 struct Stream::State {
     Mutex mutex;
@@ -24,17 +24,17 @@ namespace {
 
 /// What has ended holds nothing up.
 void forget_done(Completions& list) {
-    std::erase_if(list, [](const auto& each) { return each->is_done(); });
+    std::erase_if(list, [](const Completion& each) { return each.is_done(); });
 }
 
 }  // namespace
 
 bool Event::has_happened() const noexcept {
-    return std::ranges::all_of(before_, [](const auto& each) { return each->is_done(); });
+    return std::ranges::all_of(before_, [](const Completion& each) { return each.is_done(); });
 }
 
 void Event::wait() const {
-    for (const auto& each : before_) each->wait();
+    for (const Completion& each : before_) each.wait();
 }
 
 Stream::Stream() : state_(or_out_of_memory("stream", [] { return std::make_shared<State>(); })) {}
@@ -62,7 +62,7 @@ void Stream::enqueue(std::shared_ptr<detail::Task> task, Completions others) {
         others.insert(others.end(), before.begin(), before.end());
         // One more than there are, so that it does not begin before all of them are asked.
         *missing = others.size() + 1;
-        for (std::size_t i = 0; i < others.size(); ++i) others[i]->then(std::move(next[i]));
+        for (std::size_t i = 0; i < others.size(); ++i) others[i].then(std::move(next[i]));
         one_less();
     });
 }
@@ -80,9 +80,9 @@ Event Stream::record() const {
 void Stream::wait(const Event& event) {
     const Lock lock(state_->mutex);
     forget_done(state_->before);
-    for (const auto& each : event.before_) {
+    for (const Completion& each : event.before_) {
         const bool is_new = std::ranges::find(state_->before, each) == state_->before.end();
-        if (!is_new || each->is_done()) continue;
+        if (!is_new || each.is_done()) continue;
         or_out_of_memory("stream", [&] { state_->before.push_back(each); });
     }
 }

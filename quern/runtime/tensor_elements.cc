@@ -194,7 +194,9 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::to(const Device& device) const {
     return or_out_of_memory("to", [&] {
-        if (!share_memory(device.id(), device_.id())) {
+        // Adopted memory is the host's, whatever the default device was.
+        const auto number = vulkan_number(device.id());
+        if (number ? !InFlight::is_on(*this, *number) : !InFlight::is_on_host(*this)) {
             Tensor copy = Tensor::empty(shape_, dtype_, device);
             gather(*this, copy.data(), dtype_);
             count_copied(copy.bytes());

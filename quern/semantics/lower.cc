@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quern/lang/workspace.h"
 #include "quern/semantics/bind.h"
 #include "quern/semantics/lowering.h"
 
@@ -206,7 +207,13 @@ void Lowering::declare_operands() {
         buffer.name = operand_names_[i];
         buffer.flat = flat_;
         buffer.span = span_of(operand_nodes_[i]);
-        const int rank = flat_ ? 1 : type.rank;
+        // Each axis is a loop where the whole operand is used.
+        if (type.rank > lang::kMaxDepth && !flat_) {
+            report(Code::E0104, buffer.span,
+                   fmt::format("expected an operand of at most {} axes, got '{}' of rank {}",
+                               lang::kMaxDepth, buffer.name, type.rank));
+        }
+        const int rank = flat_ ? 1 : std::min(type.rank, lang::kMaxDepth);
         for (int p = 0; p < rank; ++p) {
             buffer.shape.push_back(kernel_.extent(std::uint32_t(i), std::uint32_t(p)));
         }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "quern/lang/workspace.h"
 #include "quern/semantics/lowering.h"
 
 // Statements of a kernel body.
@@ -69,6 +70,11 @@ void Lowering::for_loop(NodeId id, int first_loop, bool parallel) {
 }
 
 void Lowering::open_loop(NodeId loop, bool parallel, const std::function<void()>& body) {
+    if (loops_.size() == std::size_t(lang::kMaxDepth)) {
+        report(Code::E0104, span_of(loop),
+               fmt::format("loops nested more than {} deep", lang::kMaxDepth));
+        return;
+    }
     const NodeId name = tree_[loop].first, begin = tree_[name].next, end = tree_[begin].next,
                  step = tree_[end].next;
     ir::Stmt statement;

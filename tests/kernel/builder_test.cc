@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "quern/kernel.h"
@@ -155,6 +157,32 @@ TEST(Builder, RefusesABodyWithAnotherNumberOfLoops) {
     KernelBuilder k;
     const Expr n = k.dim("n");
     EXPECT_THROWS(ValueError, "expected 1 extents", k.loops({n, n}, [](Expr) {}));
+}
+
+TEST(Builder, TakesBackWhatAFunctionBeganThatThrows) {
+    KernelBuilder k;
+    const Operand x = k.operand("x");
+    const Expr n = k.dim("n");
+    const std::string before = k.text();
+    const auto fail = [](auto...) -> Expr { throw std::runtime_error("no"); };
+    EXPECT_THROW(k.loops({n},
+                         [&](Expr i) {
+                             k.loop(0, n, 1, fail);
+                             k.out(i) = x(i);
+                         }),
+                 std::runtime_error);
+    EXPECT_THROW(k.sum(n, fail), std::runtime_error);
+    EXPECT_THROW(k.when(
+                     x(0) > 1, [&] { k.let(1); }, [&] { fail(); }),
+                 std::runtime_error);
+    EXPECT_EQ(k.text(), before);
+    k.loops({n}, [&](Expr i) { k.out(i) = x(i) * 2; });
+    EXPECT_EQ(k.build()(Tensor::from<float>({2}, {1, 2})).values(), (std::vector<double>{2, 4}));
+}
+
+TEST(Builder, TakesNoBoolsForNumbers) {
+    static_assert(!std::is_convertible_v<bool, Expr> && !std::is_constructible_v<Expr, bool>);
+    static_assert(std::is_convertible_v<int, Expr> && std::is_convertible_v<float, Expr>);
 }
 
 TEST(Builder, ShowsTheTextWhereItIsWrong) {

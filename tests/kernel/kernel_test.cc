@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "quern/async.h"
 #include "quern/static_kernel.h"
 #include "tests/tensor_test.h"
 
@@ -135,6 +137,107 @@ TEST(Kernel, RefusesAResultThatAnOperandReadsBackwards) {
     Tensor below = Tensor::adopt(&numbers[0], {51}, DType::Float32);
     const Tensor above = Tensor::adopt(&numbers[101], {51}, DType::Float32, {-1});
     scale.into(below, above, arg("factor", 2.0));
+}
+
+TEST(Kernel, MayWriteBetweenTheRowsThatAnOperandHas) {
+    std::vector<float> numbers(80);
+    for (int i = 0; i < 80; ++i) numbers[std::size_t(i)] = float(i);
+    const Tensor all = Tensor::adopt(numbers.data(), {10, 8}, DType::Float32);
+    const Kernel scale(
+        "compute(x) {\n@kernel elementwise\nfor i in 0..len: out[i] = x[i] * 2.0\n}");
+    const auto is_refused = [&](Tensor result, const Tensor& x) {
+        try {
+            scale.into(result, x);
+            return false;
+        } catch (const ValueError&) {
+            return true;
+        }
+    };
+    const Tensor ends = Tensor::adopt(numbers.data(), {2, 8}, DType::Float32, {72, 1});
+    EXPECT_FALSE(is_refused(all.slice(0, 1, 3), ends));
+    EXPECT_EQ(all.slice(0, 1, 3).values()[8], 144) << "of row 9";
+    EXPECT_FALSE(is_refused(all.slice(0, 7, 9), ends));
+    EXPECT_TRUE(is_refused(all.slice(0, 8, 10), ends));
+    EXPECT_TRUE(is_refused(all.slice(0, 0, 2), ends));
+    // 0, 1, 8, 9, 40, 41, 48, 49, forwards and backwards.
+    const std::int64_t at[] = {0, 1, 8, 9, 40, 41, 48, 49};
+    for (const bool is_turned : {false, true}) {
+        const Tensor x = is_turned
+                             ? Tensor::adopt(&numbers[49], {2, 2, 2}, DType::Float32, {-8, -1, -40})
+                             : Tensor::adopt(&numbers[0], {2, 2, 2}, DType::Float32, {40, 8, 1});
+        for (std::int64_t from = 0; from <= 72; ++from) {
+            const bool meets =
+                std::ranges::any_of(at, [&](std::int64_t i) { return i >= from && i < from + 8; });
+            EXPECT_EQ(is_refused(
+                          Tensor::adopt(&numbers[std::size_t(from)], {2, 2, 2}, DType::Float32), x),
+                      meets)
+                << from;
+        }
+    }
+}
+
+const auto kEarly = QUERN_KERNEL(R"(
+compute(x) {
+    @kernel elementwise
+    for i in 0..len: out[i] = x[i] * 2.0
+})");
+
+TEST(Kernel, ThatIsMadeBeforeMainRunsOnTheDefaultDeviceOfItsCalls) {
+    const std::string before = Device().id();
+    for (const DeviceInfo& device : devices()) {
+        set_default_device(device.id);
+        const Tensor x = Tensor::from<float>({2}, {1, 2});
+        Tensor result({2});
+        kEarly.into(result, x);
+        EXPECT_EQ(result.values(), (std::vector<double>{2, 4}));
+        EXPECT_EQ(kEarly(x).device().id(), device.id);
+        EXPECT_EQ(kEarly.async()(x).get().device().id(), device.id);
+        EXPECT_EQ(kEarly.on(Device("interpreter"))(x).device().id(), "interpreter");
+    }
+    set_default_device(before);
+}
+
+TEST(Kernel, NamesAnUnsignedIndexThatInt64DoesNotHold) {
+    const Kernel pick("compute(x, j) {\n@kernel custom\nfor i in 0..n: out[i] = x[j[i]]\n}");
+    const Tensor x({5}), j = Tensor::from<std::uint64_t>({1}, {std::uint64_t(1) << 63});
+    for (const DeviceInfo& device : devices()) {
+        EXPECT_THROWS(KernelError, ":3:27: error[E0507]: index 9223372036854775808 is outside axis",
+                      pick.on(Device(device.id))(x, j).values());
+    }
+}
+
+TEST(Kernel, RefusesMoreLoopsAndAxesThanItNests) {
+    const auto loops = [](int count) {
+        std::string text = "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var s = 0.0\n  for ";
+        for (int k = 1; k < count; ++k) {
+            text += (k > 1 ? ", a" : "a") + std::to_string(k) + " in 0..1";
+        }
+        return text + ":\n    s += x[i]\n  out[i] = s\n}";
+    };
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    const Kernel twice("compute(x) {\n@kernel custom\nout = x * 2.0\n}");
+    const Kernel sum("compute(x) {\n@kernel custom\nout = reduce(+, x)\n}");
+    const Kernel most("compute(x) {\n@kernel custom\nout = reduce(max, x, axis=0)\n}");
+    for (const DeviceInfo& info : devices()) {
+        const Device device(info.id);
+        SCOPED_TRACE(info.id);
+        // Drivers have limits of their own, and take long to refuse.
+        if (device.is_vulkan()) continue;
+        for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+            EXPECT_EQ(Kernel(loops(40)).on(device).with(numerics)(x).values(),
+                      (std::vector<double>{1, 2}));
+            const Tensor deep(Shape(40, 1));
+            EXPECT_EQ(twice.on(device).with(numerics)(deep).shape(), deep.shape());
+            EXPECT_EQ(sum.on(device).with(numerics)(deep).rank(), 0);
+            EXPECT_EQ(most.on(device).with(numerics)(deep).rank(), 40);
+        }
+        for (const int rank : {41, 64, 1000}) {
+            EXPECT_THROWS(KernelError, "error[E0104]", twice.on(device)(Tensor(Shape(rank, 1))));
+        }
+    }
+    for (const int count : {41, 64, 5000}) {
+        EXPECT_THROWS(KernelError, "loops nested more than 40 deep", Kernel(loops(count))(x));
+    }
 }
 
 TEST(Kernel, OfATextThatWasSeenBeforeRunsOnTheDefaultDeviceOfNow) {

@@ -105,6 +105,28 @@ TEST(Futures, ReleaseWhatTheirWorkHeldBeforeTheyAreReady) {
     EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST(Futures, AloneHoldTheResultOfWorkThatHasEnded) {
+    const auto result = std::make_shared<int>(5);
+    Stream stream;
+    for (int i = 0; i < 1000; ++i) {
+        run_async<std::shared_ptr<int>>([result] { return result; }).get();
+        ASSERT_EQ(result.use_count(), 1) << "the thread that did it may not have gone on";
+        stream.run([result] { return result; }).get();
+        ASSERT_EQ(result.use_count(), 1) << "nor does a stream wait for it";
+    }
+    const Event event = stream.record();
+    event.wait();
+    Gate gate;
+    const auto slow = run_async<std::shared_ptr<int>>([opened = gate.opened] {
+        opened.wait();
+        return std::make_shared<int>(1);
+    });
+    const auto any = [&] { return when_any(std::vector{slow, ready_future(result)}); };
+    EXPECT_EQ(*any().get().first, 5);
+    EXPECT_EQ(result.use_count(), 1) << "nor a loser that goes on";
+    gate.open();
+}
+
 TEST(WhenAll, KeepsTheOrderOfItsFutures) {
     Gate first, second;
     const auto all = when_all(std::vector{first.after(1), second.after(2), ready_future(3)});

@@ -85,6 +85,21 @@ TEST(MemoryLimit, IsNamedByWhatItRefuses) {
     EXPECT_EQ(memory_counters(device).limit, none);
 }
 
+TEST(MemoryLimit, HoldsForWhatThePoolHasAlready) {
+    const Device device("interpreter");
+    const std::size_t none = memory_counters().limit;
+    Tensor kept({1 << 15}, DType::Float32, device);
+    EXPECT_GE(memory_counters().held - memory_counters().live, 16 * kMiB) << "of a slab";
+    const std::size_t limit = memory_counters().live + kMiB;
+    set_memory_limit(device, limit);
+    EXPECT_THROW(Tensor({4 << 20}, DType::Float32, device), OutOfMemory);
+    EXPECT_EQ(Tensor({1 << 17}, DType::Float32, device).bytes(), kMiB / 2);
+    set_memory_limit(device, 0);
+    EXPECT_THROW(Tensor({1 << 17}, DType::Float32, device), OutOfMemory);
+    set_memory_limit(device, none);
+    EXPECT_EQ(Tensor({4 << 20}, DType::Float32, device).bytes(), 16 * kMiB);
+}
+
 TEST(PinnedMemory, IsTheHostsAndCountedWhileItIsHeld) {
     const std::size_t before = memory_counters().pinned;
     const std::size_t live = memory_counters().live;

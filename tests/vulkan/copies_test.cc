@@ -132,6 +132,19 @@ TEST_P(Copies, PedanticMemoryThatTheProgramGaveIsNotTheDevices) {
     EXPECT_EQ(twice(x.clone()).values(), (std::vector<double>{2, 4, 6, 8}));
 }
 
+TEST_P(Copies, MemoryThatTheProgramGaveIsCopiedThereOnce) {
+    const Device before;
+    set_default_device(device().id());
+    float own[] = {1, 2, 3, 4};
+    const Tensor x = Tensor::adopt(own, {4}, DType::Float32);
+    const Tensor there = x.to(device());
+    set_default_device(before.id());
+    EXPECT_FALSE(there.shares_storage_with(x));
+    EXPECT_TRUE(there.to(device()).shares_storage_with(there));
+    EXPECT_TRUE(x.to(Device("interpreter")).shares_storage_with(x)) << "it is the host's";
+    EXPECT_EQ(kernel("x", "x[i] * 2.0", true)(there).values(), (std::vector<double>{2, 4, 6, 8}));
+}
+
 TEST_P(Copies, PedanticRowMajorCopiesOnTheDeviceAreNone) {
     const Kernel flat = Kernel(
                             "compute(x) {\n@kernel elementwise\nfor i in 0..len: "
