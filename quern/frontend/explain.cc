@@ -79,7 +79,9 @@ public:
                              b.flat ? ", read by row-major position" : ""));
         }
         const ir::Buffer& out = kernel_.buffers[kernel_.output()];
-        const auto shape = [&] { return out.flat ? operands[0].shape : binding->output; };
+        const auto shape = [&] {
+            return out.flat ? operands[kernel_.first_flat()].shape : binding->output;
+        };
         line("result", fmt::format("{}{}", to_string(out.dtype),
                                    binding ? to_string(shape()) : extents(out)));
         dimensions();

@@ -187,12 +187,13 @@ std::vector<Shape> bound_shapes(const lang::Source& source, const Prepared& prep
             shapes.push_back(operands[i].shape);
             continue;
         }
-        if (operands[i].shape != operands[0].shape) {
+        const std::uint32_t first = kernel.first_flat();
+        if (operands[i].shape != operands[first].shape) {
             lang::Diagnostics diagnostics(source);
             diagnostics
                 .add(lang::Code::E0502, buffer.span,
                      fmt::format("expected '{}' of shape {} as '{}', got {}", buffer.name,
-                                 to_string(operands[0].shape), kernel.buffers[0].name,
+                                 to_string(operands[first].shape), kernel.buffers[first].name,
                                  to_string(operands[i].shape)))
                 .note("one loop over len reads every operand by its row-major position");
             diagnostics.raise();
@@ -226,7 +227,7 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
     const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
     const ir::Kernel& kernel = prepared->lowered.kernel;
     const ir::Buffer& out = kernel.buffers[kernel.output()];
-    return {out.dtype, out.flat ? operands[0].shape : binding.output};
+    return {out.dtype, out.flat ? operands[kernel.first_flat()].shape : binding.output};
 }
 
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
@@ -327,7 +328,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
         launch.scalars[first + 1] = scalar_value(options.part->end);
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
-    launch.shape = out.flat ? operands[0].shape() : launch.binding.output;
+    launch.shape = out.flat ? operands[kernel.first_flat()].shape() : launch.binding.output;
     launch.dtype = out.dtype;
     launch.output = {nullptr, out.dtype, launch.binding.output, row_major(launch.binding.output)};
     return launch;

@@ -241,6 +241,12 @@ ExprId Kernel::cast(ExprId a, DType dtype, Span span) {
     return make({ExprKind::Cast, 0, dtype, 0, raw(a), 0, 0, span}, true);
 }
 
+std::uint32_t Kernel::first_flat() const {
+    std::uint32_t i = 0;
+    while (!buffers[i].flat) ++i;
+    return i;
+}
+
 bool Kernel::reads_output() const {
     return std::any_of(exprs.begin(), exprs.end(),
                        [&](const Expr& e) { return e.kind == ExprKind::Load && e.a == output(); });

@@ -244,6 +244,11 @@ struct Kernel {
     bool is_constant(ExprId id) const { return (*this)[id].kind == ExprKind::Const; }
     bool is_constant(ExprId id, std::int64_t value) const;
 
+    /// The first operand that is read by its row-major positions, of whose shape the others are and
+    /// the output that is written so.
+    /// Requires: there is one.
+    std::uint32_t first_flat() const;
+
     ExprId index_of(const Expr& load, int position) const {
         return index_pool[load.b + static_cast<std::uint32_t>(position)];
     }

@@ -88,9 +88,12 @@ Value Lowering::local_value(Local& local, Span span) {
             return value;
         }
         case Local::Kind::Var:
+            // What was assigned before in this round may have changed the dtype, of which what was
+            // declared will be in the next.
             if (local.buffer == ir::kNone) {
                 const VarType& type = var_types_[local.declaration];
-                Value value = make_scalar(kernel_.symbol(local.symbol, span), span);
+                Value value = make_scalar(
+                    kernel_.cast(kernel_.symbol(local.symbol, span), type.dtype, span), span);
                 value.nominal = type.nominal;
                 value.weak = type.weak;
                 value.lifted = type.lifted;
@@ -105,6 +108,7 @@ Value Lowering::local_value(Local& local, Span span) {
     value.nominal = value.dtype;
     if (local.declaration >= 0) {
         const VarType& type = var_types_[local.declaration];
+        value.dtype = type.dtype;
         value.nominal = type.nominal;
         value.weak = type.weak;
         value.lifted = type.lifted;
@@ -116,8 +120,9 @@ Value Lowering::local_value(Local& local, Span span) {
         if (local.extents[p] != ir::kNone) tile->axes[p].extent = kernel_.symbol(local.extents[p]);
     }
     tile->direct = {local.buffer};
-    tile->at = [this, buffer = local.buffer, span](const std::vector<ExprId>& index) {
-        return kernel_.load(buffer, index, span);
+    tile->at = [this, buffer = local.buffer, dtype = value.dtype,
+                span](const std::vector<ExprId>& index) {
+        return kernel_.cast(kernel_.load(buffer, index, span), dtype, span);
     };
     value.tile = tile;
     return value;

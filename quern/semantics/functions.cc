@@ -140,7 +140,10 @@ Value Lowering::apply_unary(UnaryOp op, bool wants_float, Value a, Span span) {
         a = convert(a, DType::Float32);
         a.nominal = DType::Float32;
     }
-    if (a.dtype == DType::Bool) a = convert(a, DType::Int64);
+    if (a.dtype == DType::Bool) {
+        a = convert(a, DType::Int64);
+        a.nominal = DType::Int64;
+    }
     Value result = elementwise(a, a.dtype, a.nominal, a.weak,
                                [this, op, span](ExprId x) { return kernel_.unary(op, x, span); });
     result.lifted = a.lifted && !wants_float;

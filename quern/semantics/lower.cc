@@ -13,7 +13,8 @@ namespace quern::semantics {
 
 namespace {
 
-constexpr int kMostRounds = 24;
+/// And some more for each var, whose type rises a few times, one after the other in a chain.
+constexpr int kMostRounds = 24, kMostRoundsOfAVar = 8;
 
 bool has_loop_or_yield(const lang::Tree& tree, NodeId id) {
     if (tree[id].kind == Kind::For || tree[id].kind == Kind::Yield) return true;
@@ -193,8 +194,10 @@ void Lowering::read_header() {
         const NodeId range = tree_[loop].first;
         const bool over_len = compact_text(tree_, tree_.child(range, 2)) == "len" &&
                               compact_text(tree_, tree_.child(range, 1)) == "0";
-        flat_ = over_len && std::any_of(request_.operands.begin(), request_.operands.end(),
-                                        [](const OperandType& o) { return o.rank != 1; });
+        const auto& operands = request_.operands;
+        const bool has_more = std::ranges::any_of(operands, [](auto& o) { return o.rank > 1; });
+        are_scalars_ = std::ranges::all_of(operands, [](auto& o) { return o.rank == 0; });
+        flat_ = over_len && (has_more || are_scalars_);
     }
 }
 
@@ -205,15 +208,15 @@ void Lowering::declare_operands() {
         ir::Buffer buffer;
         buffer.dtype = type.dtype;
         buffer.name = operand_names_[i];
-        buffer.flat = flat_;
+        buffer.flat = flat_ && (type.rank > 0 || are_scalars_);
         buffer.span = span_of(operand_nodes_[i]);
         // Each axis is a loop where the whole operand is used.
-        if (type.rank > lang::kMaxDepth && !flat_) {
+        if (type.rank > lang::kMaxDepth && !buffer.flat) {
             report(Code::E0104, buffer.span,
                    fmt::format("expected an operand of at most {} axes, got '{}' of rank {}",
                                lang::kMaxDepth, buffer.name, type.rank));
         }
-        const int rank = flat_ ? 1 : std::min(type.rank, lang::kMaxDepth);
+        const int rank = buffer.flat ? 1 : std::min(type.rank, lang::kMaxDepth);
         for (int p = 0; p < rank; ++p) {
             buffer.shape.push_back(kernel_.extent(std::uint32_t(i), std::uint32_t(p)));
         }
@@ -310,7 +313,8 @@ void Lowering::round() {
             continue;
         }
         int p = 0;
-        for (NodeId d = tree_[dims].first; d >= 0 && !flat_; d = tree_[d].next, ++p) {
+        for (NodeId d = tree_[dims].first; d >= 0 && !kernel_.buffers[i].flat;
+             d = tree_[d].next, ++p) {
             require(extent_expression(d, true), kernel_.extent(std::uint32_t(i), std::uint32_t(p)),
                     ir::Rule::Declared, Code::E0501, span_of(d));
         }
@@ -381,7 +385,8 @@ std::optional<Lowered> Lowering::run() {
     if (diagnostics_.has_errors()) return std::nullopt;
     const std::size_t before = diagnostics_.size();
     for (int n = 0;; ++n) {
-        QUERN_CHECK(n < kMostRounds, "types of vars settle");
+        QUERN_CHECK(n < kMostRounds + kMostRoundsOfAVar * int(var_types_.size()),
+                    "types of vars settle");
         diagnostics_.truncate(before);
         begin_round();
         round();

@@ -484,7 +484,10 @@ private:
     bool is_arg_reduce_ = false;
     std::string reduce_op_;
     NodeId reduce_axis_ = -1;
+
+    /// Operands are read by their row-major positions, but for scalars beside others.
     bool flat_ = false;
+    bool are_scalars_ = false;
     std::vector<NodeId> broadcasts_;
     NodeId shared_hint_ = -1;
     std::vector<std::string> defaults_;

@@ -481,7 +481,8 @@ void Lowering::store_element(NodeId id, Local& target, NodeId index, Op op, Node
     }
     if (!join(var_types_[target.declaration], value, span)) return;
     value = convert(value, var_types_[target.declaration].dtype);
-    const ir::Expr load = kernel_[place.expr];
+    ir::Expr load = kernel_[place.expr];
+    if (load.kind == ir::ExprKind::Cast) load = kernel_[ExprId{load.a}];
     ir::Stmt& store = push(StmtKind::Store, span);
     store.buffer = target.buffer;
     for (int p = 0; p < load.count; ++p) store.indices.push_back(kernel_.index_of(load, p));

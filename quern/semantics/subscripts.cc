@@ -110,7 +110,10 @@ Value Lowering::subscript(NodeId id) {
             return poison(span);
         }
         Value value;
-        value.dtype = value.nominal = kernel_.buffers[kernel_.output()].dtype;
+        value.dtype = kernel_.buffers[kernel_.output()].dtype;
+        value.nominal = out_type_.nominal;
+        value.weak = out_type_.weak;
+        value.lifted = out_type_.lifted;
         auto tile = std::make_shared<Tile>();
         tile->axes.assign(std::size_t(out_rank_), Axis{one(), one()});
         for (int p = 0; p < out_rank_ && p < int(out_shape_.size()); ++p) {

@@ -110,6 +110,84 @@ std::string summed(const std::string& statements) {
            statements + "  out[b] = s\n}";
 }
 
+TEST(Types, AVarHasItsDtypeWhereverItIsReadInAChainOfThem) {
+    struct Row {
+        std::string body;
+        DType given, result;
+    };
+    const std::string all = "  for q in 0..N: ",
+                      fill = "  shared var a[N]\n" + all + "a[q] = x[i, q]\n  barrier()\n";
+    const Row rows[] = {
+        {"  var s = 0\n" + all + "s += x[i, q]\n  var m = s / N\n  out[i] = m\n", DType::Float32,
+         DType::Float32},
+        {"  var m = 0\n" + all +
+             "m = max(m, x[i, q])\n  var s = 0.0\n  s = sqrt(m)\n  out[i] = s\n",
+         DType::BFloat16, DType::BFloat16},
+        {"  var a = 0\n  var b = 0\n  for q in 0..N:\n    a = x[i, q]\n    b = a\n  out[i] = b\n",
+         DType::UInt8, DType::UInt8},
+        {"  var a = 0\n  var b = 0\n  for q in 0..N:\n    a = x[i, q]\n    b = a\n  out[i] = b\n",
+         DType::UInt64, DType::UInt64},
+        {"  var f = 0\n  f = x[i, 0] > 3.0\n  var g = 0\n  g = f\n  out[i] = g\n", DType::Float32,
+         DType::Bool},
+        {fill + "  shared var b[N]\n" + all + "b[q] = a[N - 1 - q]\n  barrier()\n" + all +
+             "out[i, q] = b[q]\n",
+         DType::Float32, DType::Float32},
+        {fill + "  var s = 0\n" + all + "s += a[q]\n  out[i] = s\n", DType::Float32,
+         DType::Float32},
+        {fill + all + "out[i, q] = sqrt(a[q])\n" + all + "out[i, q] += x[i, q]\n", DType::BFloat16,
+         DType::BFloat16},
+    };
+    for (const Row& row : rows) {
+        const Analysed a =
+            analyse("compute(x: [M, N]) {\n@kernel custom\nfor i in 0..M:\n" + row.body + "}",
+                    with({{{2, 3}, row.given}}));
+        EXPECT_EQ(a.findings(), "") << row.body;
+        EXPECT_EQ(a.out_dtype(), row.result) << row.body;
+    }
+}
+
+TEST(Types, WhatIsReadOfAnOutputOfLiteralsIsWeak) {
+    const auto text = [](const std::string& first, const std::string& then) {
+        return "compute(x: [M, N]) {\n@kernel custom\nfor i in 0..M:\n  out[i] = " + first +
+               "\n  for q in 0..N: out[i] " + then + "\n}";
+    };
+    for (const DType dtype : {DType::Int32, DType::UInt8, DType::UInt64, DType::Float16,
+                              DType::Float32, DType::Float64}) {
+        for (const std::string then : {"+= x[i, q]", "= max(out[i], x[i, q])"}) {
+            const Analysed a = analyse(text("0", then), with({{{2, 3}, dtype}}));
+            EXPECT_EQ(a.findings(), "") << to_string(dtype);
+            EXPECT_EQ(a.out_dtype(), dtype) << then;
+        }
+    }
+    EXPECT_EQ(analyse(text("0.0", "+= x[i, q]"), with({{{2, 3}, DType::Float16}})).out_dtype(),
+              DType::Float16);
+}
+
+TEST(Types, OfLongChainsOfVarsSettle) {
+    for (const std::string start : {"0", "0.0"}) {
+        std::string vars, chain;
+        constexpr int kVars = 130;
+        for (int n = 0; n < kVars; ++n) {
+            const std::string name = "v" + std::to_string(n);
+            vars += "  var " + name + " = " + start + "\n";
+            if (n > 0) chain += "    v" + std::to_string(n - 1) + " = " + name + "\n";
+        }
+        chain += "    v" + std::to_string(kVars - 1) + " = x[i, q]\n";
+        const Analysed a = analyse("compute(x: [M, N]) {\n@kernel custom\nfor i in 0..M:\n" + vars +
+                                       "  for q in 0..N:\n" + chain + "  out[i] = v0\n}",
+                                   with({{{2, 3}, DType::Float64}}));
+        EXPECT_EQ(a.findings(), "");
+        EXPECT_EQ(a.out_dtype(), DType::Float64);
+    }
+}
+
+TEST(Types, NegatedAndAbsoluteTruthIsAnInteger) {
+    for (const std::string value : {"-x[i]", "abs(x[i])", "-x[i] + 0"}) {
+        EXPECT_EQ(analyse(elementwise("x", value), of(DType::Bool)).out_dtype(), DType::Int64)
+            << value;
+    }
+}
+
 TEST(Types, AVarStartedByAFloatTakesIntegersHoweverTheyAreAdded) {
     const Given given = with({{{2, 4}, DType::Int32}});
     for (const std::string statement :
