@@ -85,11 +85,14 @@ Lowerer::Place Lowerer::place(BufferId buffer, const std::vector<ExprId>& indice
     step *= names_.count(lane_symbol_) != 0 ? names_[lane_symbol_].step : 1;
     const bool has_packets = packets_.factor > 1;
     const bool are_near = is_affine && step == packets_.factor;
+    // What lies between the elements of an array nobody may have written, which those who run lanes
+    // one by one take for a mistake; and they have no use for vectors.
+    const bool may_have_holes = !are_registers_ && buffer > k_.output();
     place.kind = is_same || (is_affine && step == 0)                       ? Place::Kind::Same
                  : has_packets && are_near && are_packets(buffer, indices) ? Place::Kind::Packets
                  : has_packets                                             ? Place::Kind::Spread
                  : are_near                                                ? Place::Kind::Neighbours
-                 : is_affine && step == 2                                  ? Place::Kind::Seconds
+                 : is_affine && step == 2 && !may_have_holes               ? Place::Kind::Seconds
                                                                            : Place::Kind::Spread;
     place.offset = Bundle(b_.integer(0));
     for (std::size_t p = 0; p < indices.size(); ++p) {

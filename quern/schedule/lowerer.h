@@ -49,6 +49,7 @@ public:
           lanes_(target.lanes),
           fuses_(target.native.fma && plan.tiling.numerics != Numerics::Reproducible),
           has_scale_(target.native.scale),
+          are_registers_(target.rows == 1),
           subgroup_(target.subgroup),
           group_bytes_(target.group_bytes) {}
 
@@ -278,6 +279,9 @@ private:
     /// A product and a sum may be one operation, where the language leaves it open.
     bool fuses_;
     bool has_scale_;
+
+    /// Vectors are registers, and not the lanes of a work-group.
+    bool are_registers_;
     int subgroup_;
     std::int64_t group_bytes_;
     bool reads_output_ = false;

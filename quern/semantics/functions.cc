@@ -101,11 +101,11 @@ Value Lowering::elementwise2(Value a, Value b, DType dtype, DType nominal, bool 
         const Axis& y = b.tile->axes[pb];
         fixed_a[pa] = kernel_.is_constant(x.capacity, 1);
         fixed_b[pb] = kernel_.is_constant(y.capacity, 1);
-        if (fixed_a[pa] || fixed_b[pb]) {
-            if (fixed_a[pa] && fixed_b[pb]) fixed_a[pa] = fixed_b[pb] = false;
-            tile->axes.push_back(fixed_a[pa] ? y : x);
+        if (fixed_a[pa] != fixed_b[pb]) {
+            tile->axes.push_back(fixed_a[pa] ? spread(x, y) : spread(y, x));
             continue;
         }
+        if (fixed_a[pa]) fixed_a[pa] = fixed_b[pb] = false;
         require(x.capacity, y.capacity, ir::Rule::Tile, Code::E0502, span);
         tile->axes.push_back(meet(x, y));
     }

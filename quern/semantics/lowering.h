@@ -322,6 +322,7 @@ private:
 
     /// The same at every point and at least 1 as far as the text shows, or kNoExpr.
     ExprId slice_length(ExprId start, ExprId stop, Span span);
+    bool is_there(ExprId start, ExprId length, std::uint32_t operand) const;
     void slice_position(NodeId node, int position, const Axis& whole, std::uint32_t operand,
                         Indexed& indexed);
     Value index_of(NodeId id, const Value& object, const std::string& object_name,
@@ -382,6 +383,9 @@ private:
 
     /// The axis of an element by element operation on two of one capacity.
     Axis meet(const Axis& a, const Axis& b);
+
+    /// An axis beside one of capacity 1, whose lane is each of its lanes: absent if that is.
+    Axis spread(const Axis& one, const Axis& axis);
     ExprId zero() const { return zero_; }
     ExprId one() const { return one_; }
 

@@ -228,7 +228,9 @@ void Lowering::store_lanes(const Value& value, const std::vector<OutIndex>& plac
         Axis axis{index.length, minimum(index.length, room)};
         if (value.tile) {
             const Axis& from = value.tile->axes[axes.size()];
-            if (!kernel_.is_constant(from.capacity, 1)) {
+            if (kernel_.is_constant(from.capacity, 1)) {
+                axis = spread(from, axis);
+            } else {
                 require(from.capacity, axis.capacity, ir::Rule::Tile, Code::E0502, span);
                 axis.extent = minimum(from.extent, axis.extent);
             }

@@ -388,7 +388,7 @@ Value Lowering::reduce_tile(BinaryOp op, const Value& source, std::vector<int> a
     result.is_row = false;
     result.span = span;
     const bool scalar = std::all_of(outer.begin(), outer.end(), [&](const Axis& axis) {
-        return kernel_.is_constant(axis.capacity, 1);
+        return kernel_.is_constant(axis.capacity, 1) && !is_ragged(axis);
     });
     auto kept = std::make_shared<Tile>();
     if (scalar) {

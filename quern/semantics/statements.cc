@@ -429,7 +429,10 @@ void Lowering::assign_tile_var(Local& var, const Value& value, Span span, StmtKi
     std::vector<Axis> axes = var.axes;
     for (std::size_t p = rank - own; p < rank; ++p) {
         const Axis& from = source.tile->axes[p - (rank - own)];
-        if (kernel_.is_constant(from.capacity, 1)) continue;
+        if (kernel_.is_constant(from.capacity, 1)) {
+            axes[p] = spread(from, axes[p]);
+            continue;
+        }
         require(var.axes[p].capacity, from.capacity, ir::Rule::Tile, Code::E0502, span);
         if (is_ragged(from)) axes[p].extent = from.extent;
     }

@@ -174,6 +174,16 @@ ExprId Lowering::slice_length(ExprId start, ExprId stop, Span span) {
     return length;
 }
 
+/// x[i:i+1] in a loop over i, whose end bind_slice makes that of the axis.
+bool Lowering::is_there(ExprId start, ExprId length, std::uint32_t operand) const {
+    if (operand == ir::kNone || !kernel_.is_constant(length, 1)) return false;
+    return std::ranges::any_of(loops_, [&](const LoopScope& loop) {
+        const ir::Expr& e = kernel_[start];
+        return e.kind == ir::ExprKind::Symbol && e.a == loop.range.symbol && loop.from_zero &&
+               kernel_.is_constant(loop.range.step, 1);
+    });
+}
+
 void Lowering::slice_position(NodeId node, int position, const Axis& whole, std::uint32_t operand,
                               Indexed& indexed) {
     indexed.sliced = true;
@@ -198,7 +208,7 @@ void Lowering::slice_position(NodeId node, int position, const Axis& whole, std:
     if (has_begin || has_end) {
         axis.capacity = axis.extent = length;
         const ExprId room = simplify(kernel_.binary(BinaryOp::Sub, whole.extent, start));
-        if (has_end) axis.extent = minimum(length, room);
+        if (has_end && !is_there(start, length, operand)) axis.extent = minimum(length, room);
     }
     indexed.start[std::size_t(position)] = start;
     indexed.moving = indexed.moving || changes(start);

@@ -270,9 +270,7 @@ void Lowering::join_shape(VarType& joined, const Tile& tile) {
         ExprId& have = joined.capacities[p + shift];
         const Axis& axis = tile.axes[p];
         if (kernel_.is_constant(have, 1)) have = axis.capacity;
-        if (is_ragged(axis) && !kernel_.is_constant(axis.capacity, 1)) {
-            joined.ragged |= 1u << (p + shift);
-        }
+        if (is_ragged(axis)) joined.ragged |= 1u << (p + shift);
     }
 }
 
@@ -353,6 +351,12 @@ Axis Lowering::meet(const Axis& a, const Axis& b) {
     if (a.extent == a.capacity) return {a.capacity, b.extent == b.capacity ? a.capacity : b.extent};
     if (b.extent == b.capacity) return a;
     return {a.capacity, minimum(a.extent, b.extent)};
+}
+
+Axis Lowering::spread(const Axis& one, const Axis& axis) {
+    if (!is_ragged(one)) return axis;
+    const ExprId as_many = kernel_.binary(ir::BinaryOp::Mul, one.extent, axis.capacity);
+    return {axis.capacity, minimum(axis.extent, simplify(as_many))};
 }
 
 void Lowering::for_each(const std::vector<Axis>& axes,

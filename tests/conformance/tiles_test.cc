@@ -65,6 +65,99 @@ TEST(Tiles, AnInfiniteFactorBesideAnAbsentLaneGivesNoNan) {
     EXPECT_CLOSE(y, {kInfinity, kInfinity, kInfinity, kInfinity}, 0, 0);
 }
 
+TEST(Tiles, ALaneAloneMayBeAbsent) {
+    constexpr std::int64_t kRows = 5;
+    // Whether text reads x[k + 1] of the last row, where there is none: then it is as `last` says.
+    struct Row {
+        const char* body;
+        std::function<double(double next, double own)> value;
+        std::function<double(double own)> last;
+    };
+    const auto none = [](double) { return 0.0; };
+    const Row rows[] = {
+        {"let t = x[k+1:k+2] * 2.0\n        out[k:k+1] = y[k:k+1] + t",
+         [](double next, double own) { return own + 2 * next; }, none},
+        {"out[k:k+1] = y[k:k+1] + x[k+1:k+2]", [](double next, double own) { return own + next; },
+         none},
+        {"out[k:k+1] = x[k+1:k+2] - y[k:k+1]", [](double next, double own) { return next - own; },
+         none},
+        {"out[k:k+1] = y[k:k+1]\n        out[k:k+1] = select(x[k+1:k+2] > 0.0, 1.0, 2.0)",
+         [](double next, double) { return next > 0 ? 1.0 : 2.0; }, [](double own) { return own; }},
+        {"var v = zeros(4)\n        v = x[k+1:k+2] * 2.0\n"
+         "        out[k] = reduce(+, v) + reduce(+, y[k:k+1])",
+         [](double next, double own) { return 8 * next + own; }, [](double own) { return own; }},
+        {"var v = zeros(1) + 3.0\n        v = x[k+1:k+2]\n        out[k:k+1] = v + y[k:k+1]",
+         [](double next, double own) { return next + own; }, none},
+        {"out[k] = reduce(+, x[k+1:k+2]) + reduce(+, y[k:k+1])",
+         [](double next, double own) { return next + own; }, [](double own) { return own; }},
+    };
+    const Tensor x = random_tensor({kRows}, DType::Float32, 6);
+    const Tensor y = random_tensor({kRows}, DType::Float32, 7);
+    const auto next = x.values(), own = y.values();
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.body);
+        const Tensor result =
+            compute("compute(x, y) {\n    @kernel custom\n    for k in 0..n step 1:\n        " +
+                        std::string(row.body) + "\n}",
+                    x, y);
+        std::vector<double> expected;
+        for (std::size_t k = 0; k + 1 < std::size_t(kRows); ++k) {
+            expected.push_back(row.value(next[k + 1], own[k]));
+        }
+        expected.push_back(row.last(own.back()));
+        EXPECT_CLOSE(result, expected, 0, 0);
+    }
+}
+
+TEST(Tiles, AnAbsentLaneBesideSeveralLeavesNoneOfThem) {
+    const Tensor x = random_tensor({8}, DType::Float32, 8),
+                 y = random_tensor({8}, DType::Float32, 9);
+    const auto next = x.values(), own = y.values();
+    const Tensor sums = compute(R"(compute(x, y) {
+        @kernel custom
+        for k in 0..n step 4:
+            out[k:k+4] = y[k:k+4] + x[k+4:k+5]
+    })",
+                                x, y);
+    EXPECT_CLOSE(
+        sums, {own[0] + next[4], own[1] + next[4], own[2] + next[4], own[3] + next[4], 0, 0, 0, 0},
+        0, 0);
+    const Tensor rows = random_tensor({4, 3}, DType::Float32, 10);
+    const auto v = rows.values();
+    for (const std::string t :
+         {"row_sum(x[k+1:k+2])", "x[k+1:k+2] @ transpose(y[k:k+1]) * 0.0 + row_sum(x[k+1:k+2])"}) {
+        const Tensor result = compute(
+            "compute(x, y) {\n    @kernel custom\n    for k in 0..n step 1:\n        out[k:k+1] = "
+            "y[k:k+1] + " +
+                t + "\n}",
+            rows, rows);
+        std::vector<double> expected;
+        for (std::size_t k = 0; k < 4; ++k) {
+            for (std::size_t i = 0; i < 3; ++i) {
+                const double sum = k == 3 ? 0 : v[3 * k + 3] + v[3 * k + 4] + v[3 * k + 5];
+                expected.push_back(k == 3 ? 0 : v[3 * k + i] + sum);
+            }
+        }
+        EXPECT_CLOSE(result, expected, 0, 0);
+    }
+}
+
+TEST(Tiles, ArraysMayHaveHolesThatNobodyWrote) {
+    const Tensor x = random_tensor({3, 100}, DType::Float32, 11);
+    const Tensor y = compute(R"(compute(x) {
+        @kernel fused
+        for b in 0..r:
+            shared var t[200]
+            for i in 0..n:
+                t[2*i] = x[b, i]
+            barrier()
+            for i in 0..n:
+                out[b, i] = t[2*i]
+    })",
+                             x);
+    EXPECT_CLOSE(y, x.values(), 0, 0);
+}
+
 TEST(Tiles, AVarUpdatedFromItsOwnTransposeReadsTheOldOne) {
     const Tensor x = random_tensor({3, 3}, DType::Float32, 4);
     const Tensor y = compute(R"(compute(x) {
