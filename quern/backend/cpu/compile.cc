@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/cpu/emit.h"
+#include "quern/backend/cpu/object.h"
 #include "quern/backend/cpu/target.h"
 #include "quern/lir/vectors.h"
 #include "quern/runtime/cpu_plugin.h"
@@ -151,16 +151,7 @@ std::string compile_module(Session& session, std::vector<std::byte>& object) {
     if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '2') {
         LLVMDumpModule(session.module);
     }
-    LLVMMemoryBufferRef buffer = nullptr;
-    char* message = nullptr;
-    if (LLVMTargetMachineEmitToMemoryBuffer(session.machine, session.module, LLVMObjectFile,
-                                            &message, &buffer)) {
-        return taken(message);
-    }
-    object.resize(LLVMGetBufferSize(buffer));
-    std::memcpy(object.data(), LLVMGetBufferStart(buffer), object.size());
-    LLVMDisposeMemoryBuffer(buffer);
-    return {};
+    return emit_object(session.machine, session.module, object);
 }
 
 /// Its functions of lanes.

@@ -1,6 +1,7 @@
 #include "quern/backend/cpu/emit.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "quern/backend/cpu/convert.h"
@@ -34,6 +35,7 @@ public:
           is_x86_(simd != Simd::Neon),
           calls_spreads_(simd != Simd::Avx512 && has_many_spreads(function)),
           values_(f_.insts.size(), nullptr),
+          loops_of_(f_.insts.size(), 0),
           buffers_(f_.buffers.size(), nullptr) {}
 
     ~Emitter() {
@@ -171,6 +173,7 @@ private:
     void block(lir::BlockId number) {
         for (const ValueId id : f_.blocks[number]) {
             const Inst& inst = f_[id];
+            if (inst.op != Op::For) loops_of_[std::uint32_t(id)] = loops_of(inst);
             const LLVMValueRef result = emit(inst);
             values_[std::uint32_t(id)] = result;
             if (inst.is_relaxed && LLVMIsAInstruction(result) &&
@@ -370,9 +373,66 @@ private:
         return binary(i.fold, i.type.dtype, lane(0), lane(1));
     }
 
-    LLVMValueRef address(lir::BufferId buffer, LLVMValueRef offset) {
-        return LLVMBuildGEP2(b_, types_.memory(f_.buffers[buffer].dtype), buffers_[buffer], &offset,
-                             1, "");
+    /// How many loops are around the innermost in which the value changes, that one counted.
+    int loops_of(const Inst& i) const {
+        if (i.op == Op::Parameter || i.op == Op::ParameterHigh) return 0;
+        if (!lir::only_computes(lir::class_of(i.op))) return loops_;
+        int loops = 0;
+        for (const ValueId id : {i.a, i.b, i.c}) {
+            if (lir::exists(id)) loops = std::max(loops, loops_of(id));
+        }
+        return loops;
+    }
+    int loops_of(ValueId id) const { return loops_of_[std::uint32_t(id)]; }
+
+    struct Term {
+        /// Of a number, which is part of an instruction, kNumber.
+        int loops = 0;
+        LLVMValueRef value = nullptr;
+        static constexpr int kNumber = std::numeric_limits<int>::max();
+    };
+
+    /// What an offset is the sum of, and its products by `factor`, which changes in no inner loop
+    /// of theirs. Sums of one value again and again have more terms than anybody counts.
+    void add_terms(ValueId id, ValueId factor, std::vector<Term>& terms) {
+        const Inst& i = f_[id];
+        const bool has_factor = lir::exists(factor);
+        constexpr std::size_t kMost = 16;
+        if (i.op == Op::Add && terms.size() < kMost) {
+            add_terms(i.a, factor, terms);
+            add_terms(i.b, factor, terms);
+        } else if (i.op == Op::Mul && !has_factor && loops_of(i.a) != loops_of(i.b)) {
+            const bool is_left = loops_of(i.a) > loops_of(i.b);
+            add_terms(is_left ? i.a : i.b, is_left ? i.b : i.a, terms);
+        } else if (!has_factor) {
+            terms.push_back({i.op == Op::Constant ? Term::kNumber : loops_of(id), value(id)});
+        } else {
+            terms.push_back({std::max(loops_of(id), loops_of(factor)),
+                             LLVMBuildMul(b_, value(id), value(factor), "")});
+        }
+    }
+
+    /// What changes in inner loops is added last, so that the rest can leave them. Parts of an
+    /// offset of 32 bits may be beyond those.
+    LLVMValueRef address(lir::BufferId buffer, ValueId offset) {
+        const LLVMTypeRef type = types_.memory(f_.buffers[buffer].dtype);
+        std::vector<Term> terms;
+        if (f_[offset].type == lir::Type{DType::Int64, 1}) {
+            add_terms(offset, lir::kNone, terms);
+        } else {
+            terms.push_back({0, value(offset)});
+        }
+        std::ranges::stable_sort(terms, {}, &Term::loops);
+        LLVMValueRef pointer = buffers_[buffer];
+        for (std::size_t n = 0; n < terms.size();) {
+            const int loops = terms[n].loops;
+            LLVMValueRef sum = terms[n].value;
+            for (++n; n < terms.size() && terms[n].loops == loops; ++n) {
+                sum = LLVMBuildAdd(b_, sum, terms[n].value, "");
+            }
+            pointer = LLVMBuildGEP2(b_, type, pointer, &sum, 1, "");
+        }
+        return pointer;
     }
 
     LLVMValueRef from_memory(LLVMValueRef v, lir::Type type) {
@@ -388,7 +448,7 @@ private:
         if (i.op == Op::Alloc) return alloc(i);
         const LLVMTypeRef type = types_.in_memory(i.type);
         const auto size = unsigned(size_of(i.type.dtype));
-        const LLVMValueRef where = address(i.buffer, value(i.a));
+        const LLVMValueRef where = address(i.buffer, i.a);
         if (i.op == Op::Prefetch) return prefetch(where);
         const bool is_store = i.op == Op::Store || i.op == Op::Scatter;
         const LLVMValueRef stored = is_store ? to_memory(value(i.b), i.type) : nullptr;
@@ -554,7 +614,9 @@ private:
         LLVMBuildStore(b_, used, used_);
         // The body uses the variable under the id of the loop.
         values_[std::size_t(&i - f_.insts.data())] = variable;
+        loops_of_[std::size_t(&i - f_.insts.data())] = ++loops_;
         block(i.body);
+        --loops_;
         const LLVMValueRef next = LLVMBuildNSWAdd(b_, variable, Types::integer(type, i.bits), "");
         const LLVMBasicBlockRef last = LLVMGetInsertBlock(b_);
         LLVMBuildBr(b_, head);
@@ -604,6 +666,8 @@ private:
     bool has_streams_ = false;
     bool calls_spreads_ = false;
     std::vector<LLVMValueRef> values_;
+    std::vector<int> loops_of_;
+    int loops_ = 0;
     std::vector<LLVMValueRef> buffers_;
     std::vector<LLVMValueRef> words_;
     std::vector<LLVMValueRef> own_;
