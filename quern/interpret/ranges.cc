@@ -268,7 +268,10 @@ Linear Ranges::linear(ExprId id, bool through_lets) {
     };
     Linear sum;
     std::vector<Part> waiting{{id, 1}};
-    while (!waiting.empty()) {
+    // Sums of one value again and again have more parts than anybody counts: those stay as they
+    // are.
+    constexpr int kMostParts = 256;
+    for (int parts = 0; !waiting.empty(); ++parts) {
         const Part part = waiting.back();
         waiting.pop_back();
         const Expr& e = kernel_[part.id];
@@ -281,12 +284,13 @@ Linear Ranges::linear(ExprId id, bool through_lets) {
                 std::int64_t(std::uint64_t(sum.constant) + std::uint64_t(times(of(part.id).low)));
             continue;
         }
-        if (e.kind == ExprKind::Binary && (op == BinaryOp::Add || op == BinaryOp::Sub)) {
+        const bool is_taken_apart = parts < kMostParts && e.kind == ExprKind::Binary;
+        if (is_taken_apart && (op == BinaryOp::Add || op == BinaryOp::Sub)) {
             waiting.push_back({ExprId{e.b}, op == BinaryOp::Add ? part.factor : times(-1)});
             waiting.push_back({ExprId{e.a}, part.factor});
             continue;
         }
-        if (e.kind == ExprKind::Binary && op == BinaryOp::Mul) {
+        if (is_taken_apart && op == BinaryOp::Mul) {
             const ExprId a{e.a}, b{e.b};
             if (is_safe(b) && of(b).is_one()) {
                 waiting.push_back({a, times(of(b).low)});
@@ -297,7 +301,8 @@ Linear Ranges::linear(ExprId id, bool through_lets) {
                 continue;
             }
         }
-        if (through_lets && e.kind == ExprKind::Symbol && ir::exists(lets_[e.a])) {
+        if (parts < kMostParts && through_lets && e.kind == ExprKind::Symbol &&
+            ir::exists(lets_[e.a])) {
             waiting.push_back({lets_[e.a], part.factor});
             continue;
         }

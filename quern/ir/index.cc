@@ -481,6 +481,22 @@ Affine affine_of(Kernel& kernel, ExprId id, const RangeOf& ranges) {
     return Simplifier(kernel, ranges).affine(id);
 }
 
+bool is_long(const Kernel& kernel, ExprId id) {
+    constexpr std::size_t kMost = 500;
+    const ExprIds nodes = reachable(kernel, id);
+    std::vector<std::size_t> lengths;
+    for (const ExprId each : nodes) {
+        std::size_t length = 1;
+        for_each_child(kernel, each, [&](ExprId child) {
+            length += lengths[std::size_t(std::lower_bound(nodes.begin(), nodes.end(), child) -
+                                          nodes.begin())];
+        });
+        if (length > kMost) return true;
+        lengths.push_back(length);
+    }
+    return false;
+}
+
 ExprId exact_quotient(Kernel& kernel, ExprId a, ExprId b) {
     const Affine dividend = affine_of(kernel, a), divisor = affine_of(kernel, b);
     const bool is_number = divisor.is_constant();

@@ -176,4 +176,8 @@ using ExprIds = ShortVector<ExprId, 16>;
 /// The node and everything below it, ascending: operands come before what uses them.
 ExprIds reachable(const Kernel& kernel, ExprId id);
 
+/// Whether an expression is so long, written out, that what is made of it again and again would be
+/// without end: a = i + i, b = a + a, ... A name stands for such a one.
+bool is_long(const Kernel& kernel, ExprId id);
+
 }  // namespace quern::ir

@@ -35,7 +35,8 @@ void inline_lets(ir::Kernel& kernel, Block& block) {
             const ir::SymbolId symbol = block[i].symbol;
             const ExprId value = block[i].value;
             const bool is_index = kernel.symbols[symbol].dtype == DType::Int64;
-            if (is_index && !ir::reads_var(kernel, value) && !has_effects(kernel, value)) {
+            if (is_index && !ir::reads_var(kernel, value) && !has_effects(kernel, value) &&
+                !ir::is_long(kernel, value)) {
                 for (std::size_t j = i + 1; j < block.size(); ++j) {
                     replace_symbol(kernel, block[j], symbol, value);
                 }

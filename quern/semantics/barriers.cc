@@ -44,12 +44,12 @@ private:
     /// The same for every lane: no element and no var decides it.
     bool uniform(ExprId id) const {
         if (!exists(id)) return true;
-        const ir::Expr& e = kernel_[id];
-        if (e.kind == ExprKind::Load) return false;
-        if (e.kind == ExprKind::Symbol) return kernel_.symbols[e.a].kind == ir::SymbolKind::Loop;
-        bool all = true;
-        ir::for_each_child(kernel_, id, [&](ExprId child) { all = all && uniform(child); });
-        return all;
+        return std::ranges::all_of(ir::reachable(kernel_, id), [&](ExprId each) {
+            const ir::Expr& e = kernel_[each];
+            const bool is_loop =
+                e.kind == ExprKind::Symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Loop;
+            return e.kind != ExprKind::Load && (e.kind != ExprKind::Symbol || is_loop);
+        });
     }
 
     void statement(const ir::Stmt& s, bool diverges) {
@@ -106,14 +106,16 @@ private:
 
     void read(ExprId id) {
         if (!exists(id)) return;
-        const ir::Expr e = kernel_[id];
-        if (e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Shared) {
+        for (const ExprId each : ir::reachable(kernel_, id)) {
+            const ir::Expr e = kernel_[each];
+            const bool is_shared =
+                e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Shared;
+            if (!is_shared) continue;
             SharedUse load{e.a, false, {}, {}, innermost(), e.span};
             for (int p = 0; p < e.count; ++p) load.index.push_back(kernel_.index_of(e, p));
             load.written = load.index;
             use(std::move(load));
         }
-        ir::for_each_child(kernel_, id, [&](ExprId child) { read(child); });
     }
 
     /// Lanes that are done with an iteration go on with the next one, so that what they did is at

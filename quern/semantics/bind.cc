@@ -250,8 +250,9 @@ private:
 
 void collect_dims(const ir::Kernel& kernel, ExprId id, std::vector<bool>& used) {
     if (!exists(id)) return;
-    if (kernel[id].kind == ExprKind::Dim) used[kernel[id].a] = true;
-    ir::for_each_child(kernel, id, [&](ExprId child) { collect_dims(kernel, child, used); });
+    for (const ExprId each : ir::reachable(kernel, id)) {
+        if (kernel[each].kind == ExprKind::Dim) used[kernel[each].a] = true;
+    }
 }
 
 void collect_dims(const ir::Kernel& kernel, const std::vector<ir::Stmt>& body,

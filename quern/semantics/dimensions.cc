@@ -15,11 +15,8 @@ using ir::Rule;
 namespace {
 
 bool contains(const ir::Kernel& kernel, ExprId id, ExprKind kind) {
-    if (kernel[id].kind == kind) return true;
-    bool found = false;
-    ir::for_each_child(kernel, id,
-                       [&](ExprId child) { found = found || contains(kernel, child, kind); });
-    return found;
+    return std::ranges::any_of(ir::reachable(kernel, id),
+                               [&](ExprId each) { return kernel[each].kind == kind; });
 }
 
 }  // namespace

@@ -553,28 +553,11 @@ public:
 private:
     void read(ExprId id) {
         if (!exists(id)) return;
-        const ir::Expr& e = kernel_[id];
-        switch (e.kind) {
-            case ir::ExprKind::Symbol:
-                if (kernel_.symbols[e.a].kind == ir::SymbolKind::Var) {
-                    of[e.a].push_back({loops_, nullptr, false, false});
-                }
-                return;
-            case ir::ExprKind::Load:
-                for (int p = 0; p < e.count; ++p) read(kernel_.index_of(e, p));
-                return;
-            case ir::ExprKind::Select:
-                read(ExprId{e.c});
-                [[fallthrough]];
-            case ir::ExprKind::Binary:
-                read(ExprId{e.b});
-                [[fallthrough]];
-            case ir::ExprKind::Unary:
-            case ir::ExprKind::Cast:
-                read(ExprId{e.a});
-                return;
-            default:
-                return;
+        for (const ExprId each : ir::reachable(kernel_, id)) {
+            const ir::Expr& e = kernel_[each];
+            const bool is_var =
+                e.kind == ir::ExprKind::Symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Var;
+            if (is_var) of[e.a].push_back({loops_, nullptr, false, false});
         }
     }
 

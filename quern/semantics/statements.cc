@@ -205,8 +205,8 @@ void Lowering::declare_let(Local local, Value value, Span span) {
     local.kind = Local::Kind::Let;
     if (value.tile && !value.tile->is_view) {
         value = materialise(value, local.name);
-    } else if (!value.poisoned && !value.tile && (!value.weak || changes(value.expr)) &&
-               !is_let(value.expr)) {
+    } else if (!value.poisoned && !value.tile && !is_let(value.expr) &&
+               (!value.weak || changes(value.expr) || ir::is_long(kernel_, value.expr))) {
         ir::Stmt& let = push(StmtKind::Let, span);
         let.symbol = kernel_.add_symbol(ir::SymbolKind::Let, value.dtype, local.name, local.span);
         let.value = value.expr;

@@ -296,26 +296,14 @@ ExprId Lowering::widen(ExprId expr, DType wide) {
 }
 
 bool Lowering::changes(ExprId id) const {
-    const Expr& e = kernel_[id];
-    switch (e.kind) {
-        case ExprKind::Symbol:
-            return kernel_.symbols[e.a].kind == ir::SymbolKind::Var;
-        case ExprKind::Load:
-            if (kernel_.buffers[e.a].kind != ir::BufferKind::Operand) return true;
-            for (int p = 0; p < e.count; ++p) {
-                if (changes(kernel_.index_of(e, p))) return true;
-            }
-            return false;
-        case ExprKind::Unary:
-        case ExprKind::Cast:
-            return changes(ExprId{e.a});
-        case ExprKind::Binary:
-            return changes(ExprId{e.a}) || changes(ExprId{e.b});
-        case ExprKind::Select:
-            return changes(ExprId{e.a}) || changes(ExprId{e.b}) || changes(ExprId{e.c});
-        default:
-            return false;
-    }
+    return std::ranges::any_of(ir::reachable(kernel_, id), [&](ExprId each) {
+        const Expr& e = kernel_[each];
+        const bool is_var =
+            e.kind == ExprKind::Symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Var;
+        const bool is_array =
+            e.kind == ExprKind::Load && kernel_.buffers[e.a].kind != ir::BufferKind::Operand;
+        return is_var || is_array;
+    });
 }
 
 bool Lowering::at_most(ExprId a, ExprId b) const {

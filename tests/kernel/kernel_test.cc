@@ -221,6 +221,27 @@ TEST(Kernel, OverLenReadsAScalarBesideOthersAsItself) {
             y, x, Tensor({2})));
 }
 
+TEST(Kernel, MayIndexBySumsOfTheSameSumsAgainAndAgain) {
+    std::string sums = "  let a0 = i\n";
+    constexpr int kSums = 60;
+    for (int n = 1; n < kSums; ++n) {
+        const std::string last = "a" + std::to_string(n - 1);
+        sums += "  let a" + std::to_string(n) + " = " + last + " + " + last + " * m\n";
+    }
+    const Kernel kernel("compute(x, y: [m]) {\n@kernel custom\nfor i in 0..2:\n" + sums +
+                        "  out[i] = x[min(a" + std::to_string(kSums - 1) +
+                        " * m + a3, 5) + i] + y[0]\n}");
+    const Tensor x = Tensor::from<float>({7}, {1, 2, 3, 4, 5, 6, 7}), y({1});
+    for (const DeviceInfo& info : devices()) {
+        if (Device(info.id).is_vulkan()) continue;
+        EXPECT_EQ(kernel.on(Device(info.id))(x, y).values(), (std::vector<double>{1, 7}))
+            << info.id;
+        const Kernel plain("compute(x: [n]) {\n@kernel custom\nfor i in 0..1:\n" + sums +
+                           "  out[i] = x[a" + std::to_string(kSums - 1) + "]\n}");
+        EXPECT_EQ(plain.on(Device(info.id))(x, arg("m", 1)).values(), (std::vector<double>{1}));
+    }
+}
+
 TEST(Kernel, NamesAnUnsignedIndexThatInt64DoesNotHold) {
     const Kernel pick("compute(x, j) {\n@kernel custom\nfor i in 0..n: out[i] = x[j[i]]\n}");
     const Tensor x({5}), j = Tensor::from<std::uint64_t>({1}, {std::uint64_t(1) << 63});
