@@ -278,7 +278,7 @@ Value Lowering::reduce_rows(BinaryOp op, const Value& a, std::string_view functi
         return poison(span);
     }
     const int last = static_cast<int>(a.tile->axes.size()) - 1;
-    next_reduced_axes_ |= 1u << last;
+    next_reduced_axes_ |= axis_bit(last);
     if (last + 1 != out_rank_) axes_are_separable_ = false;
     return reduce_tile(op, a, {last}, true, true, span);
 }
@@ -360,9 +360,7 @@ Value Lowering::reduce_call(NodeId id, const std::vector<NodeId>& arguments) {
     } else {
         for (int p = 0; p < rank; ++p) axes.push_back(p);
     }
-    for (const int p : axes) {
-        next_reduced_axes_ |= 1u << p;
-    }
+    for (const int p : axes) next_reduced_axes_ |= axis_bit(p);
     if (rank != out_rank_) axes_are_separable_ = false;
     return reduce_tile(row->second, value, axes, keep, false, span);
 }

@@ -346,9 +346,9 @@ bool Lowering::next_round() {
         changed_ = true;
     }
     const std::vector<ExprId>& shape = kernel_.buffers[kernel_.output()].shape;
-    if (is_loop_free_ && out_rank_ > 0 && out_rank_ < 32) {
+    if (is_loop_free_ && out_rank_ > 0 && out_rank_ <= lang::kMaxDepth) {
         const bool separable = axes_are_separable_ && accesses_.size() <= 1;
-        const std::uint32_t all = (1u << out_rank_) - 1;
+        const AxisBits all = axis_bit(out_rank_) - 1;
         const bool over_axes = separable && (next_reduced_axes_ & all) != all;
         if (!loops_over_axes_ && over_axes && out_shape_ == shape) {
             loops_over_axes_ = true;

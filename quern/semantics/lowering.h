@@ -172,6 +172,10 @@ struct Strided {
     Span span;
 };
 
+/// A bit for each axis of what operands make, which have fewer.
+using AxisBits = std::uint64_t;
+constexpr AxisBits axis_bit(int axis) { return axis < 64 ? AxisBits(1) << axis : 0; }
+
 /// The type of a var, as far as the rounds until now know it.
 struct VarType {
     DType dtype = DType::Float32;
@@ -182,7 +186,7 @@ struct VarType {
     bool lifted = false;
 
     /// Bit p: a tile was assigned that has absent lanes along axis p.
-    std::uint32_t ragged = 0;
+    AxisBits ragged = 0;
     std::vector<ExprId> capacities;
 
     bool operator==(const VarType&) const = default;
@@ -516,8 +520,8 @@ private:
     bool out_is_typed_ = false;
     bool is_loop_free_ = false;
     bool loops_over_axes_ = false;
-    std::uint32_t reduced_axes_ = 0;
-    std::uint32_t next_reduced_axes_ = 0;
+    AxisBits reduced_axes_ = 0;
+    AxisBits next_reduced_axes_ = 0;
     bool axes_are_separable_ = true;
 
     // Of the present round.

@@ -270,7 +270,7 @@ void Lowering::join_shape(VarType& joined, const Tile& tile) {
         ExprId& have = joined.capacities[p + shift];
         const Axis& axis = tile.axes[p];
         if (kernel_.is_constant(have, 1)) have = axis.capacity;
-        if (is_ragged(axis)) joined.ragged |= 1u << (p + shift);
+        if (is_ragged(axis)) joined.ragged |= axis_bit(int(p + shift));
     }
 }
 
