@@ -247,7 +247,7 @@ void Lowering::declare_tile_var(Local local, const Value& value, const VarType& 
     for (std::size_t p = 0; p < var.capacities.size(); ++p) {
         const ExprId capacity = var.capacities[p];
         local.axes.push_back({capacity, capacity});
-        const bool is_ragged = var.ragged >> p & 1;
+        const bool is_ragged = (var.ragged & axis_bit(int(p))) != 0;
         local.extents.push_back(
             is_ragged ? kernel_.add_symbol(ir::SymbolKind::Var, DType::Int64,
                                            fmt::format("{}.extent{}", local.name, p), local.span)
