@@ -30,9 +30,7 @@ public:
         : kernel_(kernel), ranges_(ranges), symbol_(symbol) {}
 
     Trend of(const Affine& affine, int depth) {
-        // What one value is part of again and again would be looked at as often.
-        constexpr int kMostVisits = 1000;
-        if (depth == 0 || ++visits_ > kMostVisits) return Trend::Unknown;
+        if (depth == 0) return Trend::Unknown;
         // What multiplies the symbol itself may come from several terms: i*N - i*M.
         Affine slope;
         Trend rest = Trend::None;
@@ -100,7 +98,6 @@ private:
     Kernel& kernel_;
     const RangeOf& ranges_;
     SymbolId symbol_;
-    int visits_ = 0;
 };
 
 ExprId last_value(Kernel& kernel, const LoopRange& loop) {

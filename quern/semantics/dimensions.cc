@@ -144,16 +144,19 @@ ExprId Lowering::run_of(ExprId index, const std::vector<LoopScope>& loops) {
     return exists(quotient) && op == BinaryOp::Rem ? divisor : quotient;
 }
 
-void Lowering::bind_slice(const Slice& slice) {
+bool Lowering::bind_slice(const Slice& slice) {
+    bool is_step = false;
     const ExprId extent = kernel_.extent(slice.operand, std::uint32_t(slice.axis));
     for (const LoopScope& loop : loops_) {
         const ExprId symbol = kernel_.symbol(loop.range.symbol);
         const ExprId next = simplify(kernel_.binary(BinaryOp::Add, symbol, loop.range.step));
         if (slice.start == symbol && slice.stop == next && loop.from_zero) {
             require(loop.range.end, extent, Rule::Slice, Code::E0501, slice.span);
+            is_step = is_step || is_fixed(kernel_, loop.range.end);
         }
     }
     if (is_fixed(kernel_, slice.start) && guarded_ == 0) slices_.push_back(slice);
+    return is_step;
 }
 
 std::optional<ir::Term> Lowering::stop_term(const Slice& slice, std::uint32_t dim) {

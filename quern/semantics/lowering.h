@@ -326,7 +326,6 @@ private:
 
     /// The same at every point and at least 1 as far as the text shows, or kNoExpr.
     ExprId slice_length(ExprId start, ExprId stop, Span span);
-    bool is_there(ExprId start, ExprId length, std::uint32_t operand) const;
     void slice_position(NodeId node, int position, const Axis& whole, std::uint32_t operand,
                         Indexed& indexed);
     Value index_of(NodeId id, const Value& object, const std::string& object_name,
@@ -410,7 +409,9 @@ private:
     /// The E of an index that takes each of 0, ..., E - 1: a loop variable, or its quotient or
     /// remainder by what divides its range. kNoExpr for others.
     ExprId run_of(ExprId index, const std::vector<LoopScope>& loops);
-    void bind_slice(const Slice& slice);
+
+    /// Whether it is the step of a loop, whose end that of the axis then is.
+    bool bind_slice(const Slice& slice);
 
     /// What a dim adds to the end of a slice.
     std::optional<ir::Term> stop_term(const Slice& slice, std::uint32_t dim);

@@ -174,16 +174,6 @@ ExprId Lowering::slice_length(ExprId start, ExprId stop, Span span) {
     return length;
 }
 
-/// x[i:i+1] in a loop over i, whose end bind_slice makes that of the axis.
-bool Lowering::is_there(ExprId start, ExprId length, std::uint32_t operand) const {
-    if (operand == ir::kNone || !kernel_.is_constant(length, 1)) return false;
-    return std::ranges::any_of(loops_, [&](const LoopScope& loop) {
-        const ir::Expr& e = kernel_[start];
-        return e.kind == ir::ExprKind::Symbol && e.a == loop.range.symbol && loop.from_zero &&
-               kernel_.is_constant(loop.range.step, 1);
-    });
-}
-
 void Lowering::slice_position(NodeId node, int position, const Axis& whole, std::uint32_t operand,
                               Indexed& indexed) {
     indexed.sliced = true;
@@ -208,7 +198,11 @@ void Lowering::slice_position(NodeId node, int position, const Axis& whole, std:
     if (has_begin || has_end) {
         axis.capacity = axis.extent = length;
         const ExprId room = simplify(kernel_.binary(BinaryOp::Sub, whole.extent, start));
-        if (has_end && !is_there(start, length, operand)) axis.extent = minimum(length, room);
+        const bool is_step =
+            operand != ir::kNone && bind_slice({operand, position, start, stop, has_end, span});
+        // A step of one is there as long as its loop goes on.
+        const bool is_there = is_step && kernel_.is_constant(length, 1);
+        if (has_end && !is_there) axis.extent = minimum(length, room);
     }
     indexed.start[std::size_t(position)] = start;
     indexed.moving = indexed.moving || changes(start);
@@ -217,8 +211,6 @@ void Lowering::slice_position(NodeId node, int position, const Axis& whole, std:
     indexed.access.index.push_back(start);
     indexed.access.slice_length.push_back(axis.capacity);
     indexed.access.index_spans.push_back(span);
-    if (operand == ir::kNone) return;
-    if (has_begin || has_end) bind_slice({operand, position, start, stop, has_end, span});
 }
 
 Value Lowering::index_of(NodeId id, const Value& object, const std::string& object_name,

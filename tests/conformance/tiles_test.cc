@@ -109,6 +109,21 @@ TEST(Tiles, ALaneAloneMayBeAbsent) {
     }
 }
 
+TEST(Tiles, ALaneAloneIsAbsentWhereALoopGoesOnBehindTheEnd) {
+    const Tensor x = Tensor::from<float>({3}, {1, 2, 4});
+    const Tensor ends = Tensor::from<std::int64_t>({3}, {2, 3, 5});
+    const Tensor sums = compute(R"(compute(x, ends) {
+        @kernel custom
+        for b in 0..n:
+            var s = 0.0
+            for i in 0..ends[b]:
+                s += reduce(+, x[i:i+1])
+            out[b] = s
+    })",
+                                x, ends);
+    EXPECT_CLOSE(sums, {3, 7, 7}, 0, 0);
+}
+
 TEST(Tiles, AnAbsentLaneBesideSeveralLeavesNoneOfThem) {
     const Tensor x = random_tensor({8}, DType::Float32, 8),
                  y = random_tensor({8}, DType::Float32, 9);

@@ -58,16 +58,7 @@ private:
             std::vector<Run> all;
             for (int n = pick(1, 4); n > 0; --n) all.push_back(named());
             const auto result = [&] { return store(out_, at, value(1)); };
-            if (chance(0.3)) {
-                const Condition condition = some_condition(1);
-                line("if " + condition.text + ":");
-                const Run then = indented(result);
-                line("else:");
-                const Run otherwise = indented(result);
-                all.push_back([=](Point& p) { condition.holds(p) ? then(p) : otherwise(p); });
-            } else {
-                all.push_back(result());
-            }
+            all.push_back(chance(0.3) ? branch(result, 1) : result());
             return sequence(std::move(all));
         });
         return [=, this](Point& p) {

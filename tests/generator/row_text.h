@@ -183,12 +183,12 @@ protected:
     }
 
     template <class Body>
-    Run branch(const Body& body) {
+    Run branch(const Body& body, double chance_of_else = 0.2) {
         const Condition condition = some_condition(1);
         line("if " + condition.text + ":");
         const Run inside = indented(body);
         Run otherwise = [](Point&) {};
-        if (chance(0.2)) {
+        if (chance(chance_of_else)) {
             line("else:");
             otherwise = indented(body);
         }

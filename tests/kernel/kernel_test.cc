@@ -232,8 +232,16 @@ TEST(Kernel, MayIndexBySumsOfTheSameSumsAgainAndAgain) {
                         "  out[i] = x[min(a" + std::to_string(kSums - 1) +
                         " * m + a3, 5) + i] + y[0]\n}");
     const Tensor x = Tensor::from<float>({7}, {1, 2, 3, 4, 5, 6, 7}), y({1});
+    // Of what data says, which stays named.
+    std::string named = sums;
+    named.replace(named.find("a0 = i"), 6, "a0 = p[0]");
+    while (named.find(" * m") != std::string::npos) named.erase(named.find(" * m"), 4);
+    const Kernel of_data("compute(x: [n], p) {\n@kernel custom\nfor i in 0..2:\n" + named +
+                         "  out[i] = x[a" + std::to_string(kSums - 1) + "]\n}");
     for (const DeviceInfo& info : devices()) {
         if (Device(info.id).is_vulkan()) continue;
+        EXPECT_EQ(of_data.on(Device(info.id))(x, Tensor({2}, DType::Int64)).values(),
+                  (std::vector<double>{1, 1}));
         EXPECT_EQ(kernel.on(Device(info.id))(x, y).values(), (std::vector<double>{1, 7}))
             << info.id;
         const Kernel plain("compute(x: [n]) {\n@kernel custom\nfor i in 0..1:\n" + sums +

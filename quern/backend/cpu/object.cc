@@ -14,7 +14,7 @@ namespace quern::cpu {
 namespace {
 
 /// While it is there, lists of passes are made without LLVM's loop strength reduction, which takes
-/// a third of the time to compile and finds nothing to do: addresses are made for loops
+/// a third of the time to compile and finds little to do: addresses are made for loops
 /// (Emitter::address). LLVM has only an option of the command line for it, which it reads where it
 /// makes the list; who else uses the library meanwhile may get code without the pass too.
 class WithoutStrengthReduction {
