@@ -9,6 +9,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 consumer=$root/tests/packaging/consumer
 work=$(realpath -m "${1:?expected a folder to build in}")
 mkdir -p "$work"
+CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$((($(nproc) + 1) / 2))}
+export CMAKE_BUILD_PARALLEL_LEVEL
 
 clang=
 for name in clang++-14 clang++-19 clang++; do
