@@ -52,7 +52,7 @@ struct KernelOptions {
     /// The name of the text in diagnostics; "<kernel>" if empty.
     std::string file;
 
-    /// Refuse what is accepted with a warning for the sake of older texts (E0303, E0412).
+    /// Refuse what is else accepted with a warning (E0303, E0412) or by a copy (E0602).
     bool pedantic = false;
 
     /// The line of `file` on which the text begins.
@@ -82,7 +82,7 @@ struct Input {
 /// is made once and kept; extents are free. Copies share all of it. Thread-safe.
 class Kernel {
 public:
-    /// Throws KernelError with every error of the text.
+    /// Throws KernelError with every error of the text, ValueError if it is not one compute.
     explicit Kernel(std::string text, const KernelOptions& options = {});
 
     /// Runs it: tensors by position, arg() by name, in any order.

@@ -55,7 +55,7 @@ struct LaunchOptions {
     /// Only these iterations.
     std::optional<Part> part;
 
-    /// Refuse what is otherwise accepted with a warning (E0303, E0412).
+    /// As in KernelOptions.
     bool pedantic = false;
 
     /// How compiled code rounds.

@@ -77,7 +77,7 @@ struct RunOptions {
     /// How kernels round. It wins over `config { numerics }`.
     std::optional<Numerics> numerics;
 
-    /// As in LaunchOptions.
+    /// As in KernelOptions.
     bool pedantic = false;
 
     /// Called now and then with a kernel's name and the part of it that is done.
