@@ -211,12 +211,20 @@ semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& pre
     return std::move(*binding);
 }
 
-bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
-                std::span<const Shape> shapes) {
+namespace {
+
+ir::Environment environment_of(const semantics::Binding& binding, std::span<const Shape> shapes) {
     ir::Environment environment;
     environment.dims = binding.dims;
     environment.shapes = shapes;
-    return ir::writes_all(prepared.lowered.kernel, binding.output, environment);
+    return environment;
+}
+
+}  // namespace
+
+bool writes_all(const Prepared& prepared, const semantics::Binding& binding,
+                std::span<const Shape> shapes) {
+    return ir::writes_all(prepared.lowered.kernel, binding.output, environment_of(binding, shapes));
 }
 
 OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
@@ -441,8 +449,13 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         refuse_copies(source, compute, operands, arguments, options);
     }
     const BoundLaunch bound_launch = bound(source, compute, operands, arguments, options);
+    const semantics::Binding& binding = bound_launch.binding;
+    // Nothing is compiled for batches without elements.
+    if (ir::runs_nothing(bound_launch.prepared->lowered.kernel,
+                         environment_of(binding, bound_launch.shapes))) {
+        return Tensor(bound_launch.shape, bound_launch.dtype, device);
+    }
     if (device.is_cpu()) {
-        const semantics::Binding& binding = bound_launch.binding;
         const std::uint64_t generation = memory_generation();
         auto [code, ready] = compiled(source, bound_launch);
         LaunchRecord record{
@@ -461,8 +474,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         }
     }
     if (device.is_vulkan()) {
-        const bool is_whole =
-            writes_all(*bound_launch.prepared, bound_launch.binding, bound_launch.shapes);
+        const bool is_whole = writes_all(*bound_launch.prepared, binding, bound_launch.shapes);
         Tensor result = is_whole ? Tensor::empty(bound_launch.shape, bound_launch.dtype, device)
                                  : Tensor(bound_launch.shape, bound_launch.dtype, device);
         if (vulkan_runs(source, bound_launch, device, result, !is_whole)) return result;

@@ -1,10 +1,31 @@
 #include "quern/ir/coverage.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace quern::ir {
 namespace {
+
+/// None if data or other loops say where it ends.
+std::optional<bool> has_iterations(const Kernel& kernel, const Stmt& loop,
+                                   const Environment& environment) {
+    const auto begin = evaluate(kernel, loop.value, environment);
+    const auto end = evaluate(kernel, loop.end, environment);
+    if (!begin || !end) return std::nullopt;
+    return *begin < *end;
+}
+
+bool runs_nothing(const Kernel& kernel, const std::vector<Stmt>& block,
+                  const Environment& environment) {
+    return std::all_of(block.begin(), block.end(), [&](const Stmt& s) {
+        if (s.kind != StmtKind::For) return false;
+        // One below 1 is a failure.
+        const bool has_step = !exists(s.step) || evaluate(kernel, s.step, environment) >= 1;
+        return has_step && (has_iterations(kernel, s, environment) == false ||
+                            runs_nothing(kernel, s.body, environment));
+    });
+}
 
 class Search {
 public:
@@ -39,9 +60,7 @@ private:
         }
         // One that runs no iteration keeps the store from happening.
         return std::all_of(others.begin(), others.end(), [&](const Stmt* loop) {
-            const auto begin = evaluate(kernel_, loop->value, environment_);
-            const auto end = evaluate(kernel_, loop->end, environment_);
-            return begin && end && *begin < *end;
+            return has_iterations(kernel_, *loop, environment_) == true;
         });
     }
 
@@ -61,6 +80,10 @@ private:
 bool writes_all(const Kernel& kernel, std::span<const std::int64_t> extents,
                 const Environment& environment) {
     return Search(kernel, extents, environment).in(kernel.body);
+}
+
+bool runs_nothing(const Kernel& kernel, const Environment& environment) {
+    return runs_nothing(kernel, kernel.body, environment);
 }
 
 }  // namespace quern::ir

@@ -13,4 +13,8 @@ namespace quern::ir {
 bool writes_all(const Kernel& kernel, std::span<const std::int64_t> extents,
                 const Environment& environment);
 
+/// Whether a launch with these numbers runs no statement but loops, none of which has iterations:
+/// it writes nothing, and nothing of it can fail.
+bool runs_nothing(const Kernel& kernel, const Environment& environment);
+
 }  // namespace quern::ir

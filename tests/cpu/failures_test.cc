@@ -129,6 +129,41 @@ compute(x) {
         << message;
 }
 
+TEST_F(Failures, ALaunchWithoutIterationsAsksNothingOfTheDevice) {
+    const Kernel kernel = Kernel(R"(
+compute(x) {
+    @kernel custom
+    for b in 0..rows:
+        for i in 0..n:
+            out[b, i] = x[b, i]
+            if i > 0:
+                out[b, i] = out[b, i] + out[b, (i * 3 + 1) % n]
+})")
+                              .on(Device("cpu"));
+    EXPECT_EQ(kernel(Tensor(Shape{0, 4})).shape(), (Shape{0, 4}));
+    EXPECT_EQ(kernel(Tensor(Shape{4, 0})).shape(), (Shape{4, 0}));
+
+    // What is done before loops without iterations may fail, and so may their steps.
+    const Tensor least = uniform({0, 3}, 1);
+    const Kernel spread = Kernel(R"(
+compute(x) {
+    @kernel custom
+    var low = 1.0
+    for i in 0..n, k in 0..m: low = min(low, x[i, k])
+    out[0] = low
+})")
+                              .on(Device("cpu"));
+    EXPECT_EQ(spread(least).item(), 1);
+    const Kernel stepped = Kernel(R"(
+compute(x) {
+    @kernel custom
+    for i in 0..n step s: out[i] = x[i]
+})")
+                               .on(Device("cpu"));
+    EXPECT_EQ(stepped(Tensor(Shape{0}), arg("s", 2)).shape(), Shape{0});
+    EXPECT_THROW(stepped(Tensor(Shape{0}), arg("s", 0)), KernelError);
+}
+
 TEST_F(Failures, CodeForSmallExtentsIsNotUsedForLargeOnes) {
     const Kernel kernel = example("04").on(Device("cpu"));
     for (const std::int64_t n : {10, 100000, 5, 4096, 4097}) {
