@@ -36,14 +36,10 @@ const Row kRows[] = {
 
 class Check75 : public ::testing::TestWithParam<Row> {};
 
-Tensor run(const Row& row, const std::vector<Tensor>& operands, const char* device) {
-    std::vector<Argument> arguments;
-    if (row.scalars) arguments.push_back(arg("eps", 1e-5));
-    return example(row.number).on(Device(device)).run(operands, arguments);
-}
-
 TEST_P(Check75, LayoutsGiveEqualNumbers) {
     const Row& row = GetParam();
+    std::vector<Argument> arguments;
+    if (row.scalars) arguments.push_back(arg("eps", 1e-5));
     std::vector<Tensor> operands, repeated;
     for (std::size_t i = 0; i < row.operands.size(); ++i) {
         Tensor t = uniform(row.operands[i], i + 1);
@@ -55,8 +51,9 @@ TEST_P(Check75, LayoutsGiveEqualNumbers) {
     for (const Tensor& t : repeated) copies.push_back(t.clone());
     for (const DeviceInfo& device : devices()) {
         SCOPED_TRACE(device.id);
+        const Kernel kernel = example(row.number).on(Device(device.id));
         const auto run_here = [&](const std::vector<Tensor>& given) {
-            return run(row, given, device.id.c_str());
+            return kernel.run(given, arguments);
         };
         // Compiled code adds in the order that is fastest for the strides.
         const bool is_exact = device.id == "interpreter";
