@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "quern/error.h"
 #include "quern/ir/index.h"
 #include "quern/runtime/machine_code.h"
+#include "quern/runtime/pool.h"
 #include "quern/runtime/room.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
+#include "quern/support/memory.h"
 #include "quern/support/threads.h"
 
 namespace quern {
@@ -162,11 +165,19 @@ public:
         for (const KernelImage::Shared& s : image_.shared) {
             launch.shared.push_back(bytes_of(s.array));
         }
-        for (const KernelImage::Array& a : image_.local) launch.local += bytes_of(a);
+        for (const KernelImage::Array& a : image_.local) {
+            launch.local = in_address_space(launch.local + bytes_of(a));
+        }
         return launch;
     }
 
 private:
+    static std::size_t in_address_space(std::size_t bytes) {
+        constexpr std::size_t kMost = std::size_t{1} << 47;
+        if (bytes > kMost) raise_out_of_memory("launch", bytes, host_room());
+        return bytes;
+    }
+
     /// Rounded up to the alignment of arrays.
     std::size_t bytes_of(const KernelImage::Array& array) const {
         std::size_t bytes = size_of(array.dtype);
@@ -175,11 +186,12 @@ private:
             if (!value) {
                 raise(Refusal("an array whose size is known only inside of a loop"));
             }
-            if (__builtin_mul_overflow(bytes, std::size_t(std::max<std::int64_t>(*value, 0)),
-                                       &bytes)) {
-                raise(OutOfMemory("[launch] an array of a kernel does not fit the address space"));
+            const std::size_t count = std::size_t(std::max<std::int64_t>(*value, 0));
+            if (__builtin_mul_overflow(bytes, count, &bytes)) {
+                bytes = std::numeric_limits<std::size_t>::max();
             }
         }
+        in_address_space(bytes);
         return (bytes + Storage::kAlignment - 1) / Storage::kAlignment * Storage::kAlignment;
     }
 

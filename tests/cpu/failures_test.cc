@@ -164,6 +164,43 @@ compute(x) {
     EXPECT_THROW(stepped(Tensor(Shape{0}), arg("s", 0)), KernelError);
 }
 
+TEST_F(Failures, ArraysThatNoMemoryHoldsAreSaidToBeSo) {
+    // Two of 2^63 bytes add up to none in 64 bits.
+    const std::string text = R"(
+compute(x: [n], y: [m]) {
+    @kernel custom
+    for b in 0..2:
+        var t = zeros(n, m)
+        var u = zeros(n, m)
+        for i in 0..n, j in 0..m: t[i, j] = y[j] * x[i]
+        for i in 0..n, j in 0..m: u[i, j] = t[n - 1 - i, j] + y[j]
+        for i in 0..n, j in 0..m: t[i, j] = u[n - 1 - i, j] + y[j]
+        out[b] = t[0, 3] + u[4, 5]
+})";
+    float one = 1;
+    const auto repeated = [&](std::int64_t n) {
+        return Tensor::adopt(&one, {n}, DType::Float32, {0});
+    };
+    std::vector<std::string> ids = {"cpu"};
+    for (const DeviceInfo& device : devices()) {
+        if (device.type == "vulkan") ids.push_back(device.id);
+    }
+    for (const std::string& id : ids) {
+        const Kernel kernel = Kernel(text).on(Device(id));
+        for (const std::int64_t n : {std::int64_t{1} << 31, std::int64_t{1} << 33,
+                                     (std::int64_t{1} << 31) + 1, std::int64_t{1} << 17}) {
+            try {
+                static_cast<void>(kernel(repeated(n), repeated(std::int64_t{1} << 30)));
+                ADD_FAILURE() << "expected OutOfMemory of " << n << " on " << id;
+            } catch (const OutOfMemory& error) {
+                EXPECT_TRUE(error.requested() && error.free() && error.largest_block())
+                    << error.what();
+            }
+        }
+        EXPECT_EQ(kernel(repeated(7), repeated(8)).values(), std::vector<double>({5, 5}));
+    }
+}
+
 TEST_F(Failures, CodeForSmallExtentsIsNotUsedForLargeOnes) {
     const Kernel kernel = example("04").on(Device("cpu"));
     for (const std::int64_t n : {10, 100000, 5, 4096, 4097}) {
