@@ -45,6 +45,20 @@ __attribute__((target("avx2"))) void copy_avx2(const float* src, float* dst, std
     for (; i < count; ++i) dst[i] = src[i];
 }
 
+/// Of whole vectors, to multiples of their bytes.
+__attribute__((target("avx512f"))) void stream_avx512(const float* src, float* dst,
+                                                      std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += 16) {
+        _mm512_stream_ps(dst + i, _mm512_loadu_ps(src + i));
+    }
+    _mm_sfence();
+}
+
+__attribute__((target("avx2"))) void stream_avx2(const float* src, float* dst, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += 8) _mm256_stream_ps(dst + i, _mm256_loadu_ps(src + i));
+    _mm_sfence();
+}
+
 __attribute__((target("avx512f"))) float read_avx512(const float* src, std::int64_t count) {
     __m512 sums[8] = {};
     std::int64_t i = 0;
@@ -122,6 +136,14 @@ void copy_loop(const float* src, float* dst, std::int64_t count) {
     std::copy_n(src, count, dst);
 }
 
+void stream_loop(const float* src, float* dst, std::int64_t count) {
+#if defined(__x86_64__)
+    if (cpu::has(cpu::Simd::Avx512)) return stream_avx512(src, dst, count);
+    if (cpu::has(cpu::Simd::Avx2)) return stream_avx2(src, dst, count);
+#endif
+    copy_loop(src, dst, count);
+}
+
 float read_loop(const float* src, std::int64_t count) {
 #if defined(__x86_64__)
     if (cpu::has(cpu::Simd::Avx512)) return read_avx512(src, count);
@@ -162,6 +184,11 @@ void plain_read(const float* src, std::int64_t count, int threads) {
     });
 }
 
+double Bounds::seconds_of(double bytes_read, double bytes_written) const {
+    const double a_byte_written = std::max(2 / copy - 1 / read, 0.0);
+    return bytes_read / read + bytes_written * a_byte_written;
+}
+
 Bounds measure_bounds(int threads) {
     Bounds bounds;
     constexpr std::int64_t kCount = 1 << 24;
@@ -174,7 +201,12 @@ Bounds measure_bounds(int threads) {
     const auto from_storage = filled(1), to_storage = filled(2);
     const auto* const from = reinterpret_cast<const float*>(from_storage->data());
     auto* const to = reinterpret_cast<float*>(to_storage->data());
-    bounds.copy = 2.0 * 4 * kCount / best_time([&] { plain_copy(from, to, kCount, threads); });
+    const double copy = best_time([&] {
+        for_pieces(kCount, threads, [&](std::int64_t begin, std::int64_t length) {
+            stream_loop(from + begin, to + begin, length);
+        });
+    });
+    bounds.copy = 2.0 * 4 * kCount / copy;
     bounds.read = 4.0 * kCount / best_time([&] { plain_read(from, kCount, threads); });
 #if defined(__x86_64__)
     if (!cpu::has(cpu::Simd::Avx2)) return bounds;

@@ -6,13 +6,17 @@ namespace quern {
 
 /// What this machine reaches with plain loops of vector instructions.
 struct Bounds {
-    /// Bytes read and written a second by a copy, and read by a sum, of 64 MiB.
+    /// Bytes read and written a second by a copy that passes the caches by, and read by a sum, of
+    /// 64 MiB.
     double copy = 0;
     double read = 0;
 
     /// Multiply-adds of float32 that wait for nothing: operations a second, two for each; 0 where
     /// no loop was written for the processor.
     double operations = 0;
+
+    /// How long so many bytes take: reading takes its part of a copy, and writing the rest.
+    double seconds_of(double bytes_read, double bytes_written) const;
 };
 
 /// Measures for half a second or so, on `threads` threads.

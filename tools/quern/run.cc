@@ -142,7 +142,8 @@ struct Roofline {
 /// None where the machine was not measured.
 std::optional<Roofline> roofline_of(const frontend::Work& work, const Bounds& bounds) {
     if (bounds.copy <= 0 || bounds.operations <= 0) return std::nullopt;
-    return Roofline{work.bytes() / bounds.copy, work.operations / bounds.operations};
+    return Roofline{bounds.seconds_of(work.read, work.written),
+                    work.operations / bounds.operations};
 }
 
 /// Two lines as those of explain().
@@ -152,10 +153,10 @@ std::string measured_lines(const script::Timing& timing, const Bounds& bounds) {
     const frontend::Work& work = timing.work;
     if (const auto roofline = roofline_of(work, bounds)) {
         lines = fmt::format(
-            "{:<11} {:.3f} ms by {}: {:.3f} ms at the {:.1f} GB/s of a copy, {:.3f} ms at {:.0f} "
-            "Gop/s of multiply-adds\n",
+            "{:<11} {:.3f} ms by {}: {:.3f} ms where a copy has {:.1f} GB/s and a sum {:.1f}, "
+            "{:.3f} ms at {:.0f} Gop/s of multiply-adds\n",
             "roofline", 1e3 * roofline->seconds(), roofline->by(), 1e3 * roofline->memory,
-            bounds.copy / 1e9, 1e3 * roofline->units, bounds.operations / 1e9);
+            bounds.copy / 1e9, bounds.read / 1e9, 1e3 * roofline->units, bounds.operations / 1e9);
         part =
             fmt::format(", {:.0f} % of the roofline", 100 * roofline->seconds() / timing.seconds);
     }
@@ -282,9 +283,10 @@ void bench(const RunArguments& arguments, Reporter& reporter) {
     const Bounds bounds = measure_bounds(num_threads());
     FILE* const to = reporter.json() ? stderr : stdout;
     if (bounds.copy > 0) {
-        print(to, fmt::format("this machine, {} threads: a copy {:.1f} GB/s, multiply-adds {:.0f} "
-                              "Gop/s\n",
-                              num_threads(), bounds.copy / 1e9, bounds.operations / 1e9));
+        print(to, fmt::format("this machine, {} threads: a copy {:.1f} GB/s, a sum {:.1f}, "
+                              "multiply-adds {:.0f} Gop/s\n",
+                              num_threads(), bounds.copy / 1e9, bounds.read / 1e9,
+                              bounds.operations / 1e9));
     }
     print(to, fmt::format("{:20} {:12} {:>10} {:>8} {:>8} {:>8}  {}\n", "kernel", "device", "ms",
                           "GB/s", "Gop/s", "bound", "of the bound by"));
