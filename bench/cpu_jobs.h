@@ -120,14 +120,20 @@ inline constexpr const char* kRmsNorm = R"(compute(x, gamma) {
             out[b, i] = x[b, i] * scale * gamma[i]
 })";
 
+/// 15 over the last axis.
+inline std::string softmax_of_rows() {
+    std::string text = example("15");
+    for (const char* call : {"reduce(max, logits", "reduce(+, exp_vals"}) {
+        // The first is in a comment.
+        text.insert(text.rfind(call) + std::string(call).size(), ", axis=-1");
+    }
+    return text;
+}
+
 inline std::vector<Job> jobs() {
     const std::int64_t n = 1 << 24;
     const double bytes = 4.0 * n;
-    std::string softmax = example("15");
-    for (const char* call : {"reduce(max, logits", "reduce(+, exp_vals"}) {
-        // The first is in a comment.
-        softmax.insert(softmax.rfind(call) + std::string(call).size(), ", axis=-1");
-    }
+    const std::string softmax = softmax_of_rows();
     const Tensor x = random({n}, 1), y = random({n}, 2), square = random({4096, 4096}, 3);
     const Tensor few = random({1003}, 4), rows = random({5, 130}, 5);
     const Tensor wide = random({130}, 6);

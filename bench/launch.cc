@@ -180,9 +180,13 @@ int main(int argc, char** argv) {
     launches();
     loads(argv[0]);
     const Tensor x({1 << 20});
-    const Tensor heads({1, 2, 128, 64});
+    const Tensor rows({1024, 1024}), row({1024}), heads({1, 2, 128, 64});
     constexpr Limit kElementwise{15, 0.5}, kAttention{60, 3};
     compiles("01 relu", cpu_test::Case(text_of("01_relu.quern"), {x}), kElementwise);
+    compiles("02 multiply-add", cpu_test::Case(text_of("02_multiply_add.quern"), {x, x}),
+             kElementwise);
+    compiles("03 scale rows", cpu_test::Case(text_of("03_scale_rows.quern"), {rows, row}),
+             kElementwise);
     compiles("17 gelu", cpu_test::Case(text_of("17_gelu.quern"), {x}), kElementwise);
     const Tensor odd({100003}), odd_heads({1, 2, 1025, 65});
     compiles("17 gelu of 100003 elements", cpu_test::Case(text_of("17_gelu.quern"), {odd}),
