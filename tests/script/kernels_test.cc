@@ -175,6 +175,7 @@ TEST(ScriptKernels, ADeviceMayBeNamedInHeaderOrBody) {
 }
 
 TEST(ScriptKernels, WhatTheSystemHasNoRoomForIsReportedAtItsCompute) {
+    set_default_device("auto");
     const std::string text =
         "let n = 1000000000000000\nlet y = compute() {\n    @kernel custom\n"
         "    for i in 0..n: out[i] = 1.0\n}\n";
@@ -191,6 +192,7 @@ TEST(ScriptKernels, WhatTheSystemHasNoRoomForIsReportedAtItsCompute) {
 }
 
 TEST(ScriptKernels, WhatTheSystemHasNoRoomForIsReportedAtItsCall) {
+    set_default_device("auto");
     // Two bytes each, of which the operand has one in memory.
     const Bindings large = {{"x", placeholder({std::int64_t{1} << 50}, DType::Float32)}};
     EXPECT_EQ(error_of("let a = 1\nlet r = x |> f16()\n", large), "E0608 at 2:14");

@@ -124,7 +124,6 @@ TEST(ScriptPipelines, OneThatCallsItselfIsRefused) {
 }
 
 TEST(ScriptPipelines, OneThatConfiguresTheDeviceConfiguresTheProcess) {
-    const std::string before = Tensor({1}).device().id();
     const std::string text =
         "pipeline f(t: tensor):\n    config { compute_device: \"interpreter\" }\n    return t\n"
         "let a = f(x)\nlet r = allocate(shape=[1])\n";
@@ -135,7 +134,6 @@ TEST(ScriptPipelines, OneThatConfiguresTheDeviceConfiguresTheProcess) {
         "pipeline outer(t: tensor):\n    let a = inner(t)\n    return allocate(shape=[1])\n"
         "let r = outer(x) @device(\"interpreter\")\n";
     EXPECT_EQ(tensor_in(run_text(placed, kMatrix), "r").device().id(), "interpreter");
-    set_default_device(before);
 }
 
 TEST(ScriptPipelines, TwoOfOneNameAreRefused) {
