@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "quern/math/functions.h"
+#include "quern/runtime/cpu_plugin.h"
 #include "script_helpers.h"
 
 namespace quern::script {
@@ -117,6 +118,21 @@ TEST(ScriptFunctions, DevicesAreListed) {
     EXPECT_EQ(first->elements.size(), devices().size());
     EXPECT_EQ(first->elements.back().as<DeviceInfo>()->id, devices().back().id);
     EXPECT_EQ(error_of("let r = compute_devices()[0].color"), "E0441 at 1:30");
+}
+
+TEST(ScriptFunctions, Check89_TheCpuIsListedAndEveryIdCanBeUsed) {
+    bool has_cpu = false;
+    for (const DeviceInfo& info : devices()) {
+        has_cpu |= info.id == "cpu";
+        const Results results = run_text("let r = compute(x) @device(\"" + info.id +
+                                             "\") {\n    @kernel elementwise\n    for i in "
+                                             "0..len: out[i] = x[i] + 1.0\n}\n",
+                                         kX);
+        EXPECT_EQ(tensor_in(results, "r").device().id(), info.id);
+        EXPECT_EQ(tensor_in(results, "r").values(), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+    }
+    if (cpu::plugin_path().empty()) GTEST_SKIP() << "no compiler plug-in in this build";
+    EXPECT_TRUE(has_cpu);
 }
 
 TEST(ScriptFunctions, CastsConvertTensors) {

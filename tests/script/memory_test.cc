@@ -1,6 +1,9 @@
 // Acceptance checks 101 to 105 as far as there are devices for them: memory that a script manages.
 
+#include <cstring>
+
 #include "script_helpers.h"
+#include "tests/tensor_test.h"
 
 namespace quern::script {
 namespace memory_test {
@@ -56,6 +59,30 @@ TEST(ScriptMemory, Check102_ToDeviceKeepsEveryBitAndSharesStorageWhereItCan) {
         EXPECT_EQ(tensor_in(results, "copy").device().id(), info.id);
         EXPECT_FALSE(tensor_in(results, "copy").shares_storage_with(x));
         EXPECT_EQ(tensor_in(results, "copy").values(), (std::vector<double>{0, 1, 2, 3}));
+    }
+}
+
+TEST(ScriptMemory, Check102_ToDeviceAndBackKeepsEveryBitOfEveryDtype) {
+    constexpr std::int64_t kCount = 37;
+    for (const DType dtype : kAllDTypes) {
+        Tensor x = Tensor({kCount}, dtype).to(Device("interpreter"));
+        auto* const bytes = static_cast<unsigned char*>(x.data());
+        // NaNs of each kind and numbers below the normal ones among them.
+        std::uint32_t seed = 1;
+        for (std::size_t i = 0; i < x.bytes(); ++i) {
+            seed = seed * 1664525u + 1013904223u;
+            const auto byte = static_cast<unsigned char>(seed >> 24);
+            bytes[i] = dtype == DType::Bool ? byte & 1 : i < 24 ? 0xff : i < 32 ? i % 2 : byte;
+        }
+        for (const DeviceInfo& info : devices()) {
+            const Results results = run_text("let back = x.to_device(\"" + info.id +
+                                                 "\", copy=true).to_device(\"interpreter\")\n",
+                                             {{"x", x}});
+            const Tensor& back = tensor_in(results, "back");
+            ASSERT_EQ(back.dtype(), dtype);
+            EXPECT_EQ(std::memcmp(back.data(), x.data(), x.bytes()), 0)
+                << info.id << ' ' << to_string(dtype);
+        }
     }
 }
 

@@ -91,28 +91,70 @@ TEST(ScriptSpread, APipelineInsideOfOneGoesOnInItsTurn) {
     }
 }
 
-TEST(ScriptSpread, TheProgramOfTheHostApiRuns) {
+/// 20, and what it is to give.
+class HostApi : public ::testing::Test {
+protected:
+    HostApi() {
+        std::ifstream file(QUERN_SOURCE_DIR "/examples/kernels/20_host_api.quern");
+        std::ostringstream text;
+        text << file.rdbuf();
+        text_ = text.str();
+    }
+
+    void replace(std::string_view from, const std::string& to) {
+        const std::size_t at = text_.find(from);
+        ASSERT_NE(at, std::string::npos) << from;
+        text_.replace(at, from.size(), to);
+    }
+
+    Results results() const {
+        const Bindings bindings = {{"data", data_},
+                                   {"batch1", counting({5})},
+                                   {"batch2", counting({6})},
+                                   {"batch3", counting({7})},
+                                   {"large", counting({3, 5})}};
+        const CaughtWarnings warnings;
+        Results results = run_text(text_, bindings);
+        EXPECT_TRUE(warnings.list().empty());
+        EXPECT_EQ(tensor_in(results, "doubled").values(), (std::vector<double>{0, 2, 4, 6}));
+        EXPECT_EQ(tensor_in(results, "total").item(), 6);
+        EXPECT_EQ(tensor_in(results, "bounded").item(), 6);
+        std::vector<double> squares;
+        for (int i = 0; i < 15; ++i) squares.push_back(i * i);
+        EXPECT_EQ(tensor_in(results, "split_result").values(), squares);
+        EXPECT_EQ(tensor_in(results, "home").values(), (std::vector<double>{0, 1, 2, 3}));
+        EXPECT_TRUE(tensor_in(results, "view").shares_storage_with(data_));
+        return results;
+    }
+
+    Tensor data_ = counting({4}).to(Device("cpu"));
+    std::string text_;
+};
+
+TEST_F(HostApi, ItsProgramRuns) {
     if (devices().front().id != "cpu") GTEST_SKIP() << "no compiler plug-in in this build";
-    std::ifstream file(QUERN_SOURCE_DIR "/examples/kernels/20_host_api.quern");
-    ASSERT_TRUE(file);
-    std::ostringstream text;
-    text << file.rdbuf();
-    const Bindings bindings = {{"data", counting({4})},
-                               {"batch1", counting({5})},
-                               {"batch2", counting({6})},
-                               {"batch3", counting({7})},
-                               {"large", counting({3, 5})}};
-    const CaughtWarnings warnings;
-    const Results results = run_text(text.str(), bindings);
-    EXPECT_TRUE(warnings.list().empty());
-    EXPECT_EQ(tensor_in(results, "doubled").values(), (std::vector<double>{0, 2, 4, 6}));
-    EXPECT_EQ(tensor_in(results, "total").item(), 6);
-    EXPECT_EQ(tensor_in(results, "bounded").item(), 6);
-    std::vector<double> squares;
-    for (int i = 0; i < 15; ++i) squares.push_back(i * i);
-    EXPECT_EQ(tensor_in(results, "split_result").values(), squares);
-    EXPECT_EQ(tensor_in(results, "home").values(), (std::vector<double>{0, 1, 2, 3}));
-    EXPECT_TRUE(tensor_in(results, "view").shares_storage_with(*bindings.at("data").as<Tensor>()));
+    results();
+}
+
+TEST_F(HostApi, ItsProgramRunsOnEveryVulkanDeviceAndTheCpu) {
+    if (devices().front().id != "cpu") GTEST_SKIP() << "no compiler plug-in in this build";
+    const std::string as_written = text_;
+    bool has_run = false;
+    for (const DeviceInfo& info : devices()) {
+        if (info.type != "vulkan") continue;
+        SCOPED_TRACE(info.id);
+        has_run = true;
+        text_ = as_written;
+        replace("compute_device: \"auto\"", "compute_device: \"" + info.id + '"');
+        replace("@device(\"cpu\")", "@device(\"" + info.id + "\")");
+        replace("\"cpu:0\", \"cpu:1\"", '"' + info.id + "\", \"cpu\"");
+        replace("to_device(\"auto\")", "to_device(\"" + info.id + "\")");
+        const Results got = results();
+        for (const char* name : {"doubled", "total", "split_result", "moved"}) {
+            EXPECT_EQ(tensor_in(got, name).device().id(), info.id) << name;
+        }
+    }
+    if (!has_run) GTEST_SKIP() << "no device vulkan:0";
 }
 
 }  // namespace spread_test
