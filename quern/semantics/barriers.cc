@@ -1,7 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "quern/semantics/lowering.h"
 
@@ -15,17 +22,45 @@ using ir::StmtKind;
 
 namespace {
 
+/// A loop around what is looked at, and its ends as they are where it begins.
+struct OpenLoop {
+    const ir::Stmt* loop = nullptr;
+    ExprId begin = ir::kNoExpr;
+    ExprId end = ir::kNoExpr;
+};
+
 /// One use of a shared variable since the last barrier.
 struct SharedUse {
     BufferId buffer = 0;
     bool writes = false;
 
-    /// As it is written, and with the variables of the iteration that it belongs to.
+    /// As it is written, and with the variables of the iteration that it belongs to. Both have the
+    /// values of lets in place of their names, and versions in place of vars.
     std::vector<ExprId> written;
     std::vector<ExprId> index;
-    const ir::Stmt* loop = nullptr;
+
+    /// The innermost loop around it, whose iterations are the lanes'. None outside of all.
+    OpenLoop lanes;
     Span span;
 };
+
+/// Those that statements of a block set, blocks inside included.
+void vars_set_in(const std::vector<ir::Stmt>& block, std::set<SymbolId>& found) {
+    for (const ir::Stmt& s : block) {
+        const bool is_set = s.kind == StmtKind::Var || s.kind == StmtKind::Assign ||
+                            s.kind == StmtKind::Accumulate || s.kind == StmtKind::ArgReduce;
+        if (is_set) found.insert(s.symbol);
+        if (s.kind == StmtKind::ArgReduce) found.insert(s.index_symbol);
+        vars_set_in(s.body, found);
+        vars_set_in(s.otherwise, found);
+    }
+}
+
+bool holds_barrier(const std::vector<ir::Stmt>& block) {
+    return std::ranges::any_of(block, [](const ir::Stmt& s) {
+        return s.kind == StmtKind::Barrier || holds_barrier(s.body) || holds_barrier(s.otherwise);
+    });
+}
 
 class Barriers {
 public:
@@ -69,8 +104,21 @@ private:
                 break;
             case StmtKind::Store:
                 if (kernel_.buffers[s.buffer].kind == ir::BufferKind::Shared) {
-                    use({s.buffer, true, s.indices, s.indices, innermost(), s.span});
+                    const std::vector<ExprId> index = canonical(s.indices);
+                    use({s.buffer, true, index, index, lanes(), s.span});
                 }
+                break;
+            case StmtKind::Let:
+                lets_[s.symbol] = canonical(s.value);
+                break;
+            case StmtKind::Var:
+            case StmtKind::Assign:
+            case StmtKind::Accumulate:
+                set_anew(s, Place::End, s.symbol);
+                break;
+            case StmtKind::ArgReduce:
+                set_anew(s, Place::End, s.symbol);
+                set_anew(s, Place::End, s.index_symbol);
                 break;
             case StmtKind::If: {
                 const bool some = diverges || !uniform(s.value);
@@ -80,19 +128,27 @@ private:
                 uses_ = before;
                 block(s.otherwise, some);
                 for (SharedUse& use : after) remember(std::move(use));
+                set_anew(s, Place::End, s.body);
+                set_anew(s, Place::End, s.otherwise);
                 break;
             }
             case StmtKind::For: {
                 // Twice, so that what the end of an iteration leaves meets the next one's
                 // beginning.
                 const bool some = diverges || !uniform(s.value) || !uniform(s.end);
-                loops_.push_back(&s);
+                std::vector<SharedUse> before;
+                if (!some && holds_barrier(s.body) && may_run_no_iteration(s)) before = uses_;
+                loops_.push_back({&s, canonical(s.value), canonical(s.end)});
+                set_anew(s, Place::Begin, s.body);
                 block(s.body, some);
                 if (!s.parallel) {
                     at_earlier_iteration(s);
+                    set_anew(s, Place::Begin, s.body);
                     block(s.body, some);
                 }
                 loops_.pop_back();
+                set_anew(s, Place::End, s.body);
+                for (SharedUse& use : before) remember(std::move(use));
                 break;
             }
             default:
@@ -100,8 +156,81 @@ private:
         }
     }
 
-    const ir::Stmt* innermost() const {
-        return loops_.empty() || loops_.back()->parallel ? nullptr : loops_.back();
+    OpenLoop lanes() const {
+        return loops_.empty() || loops_.back().loop->parallel ? OpenLoop{} : loops_.back();
+    }
+
+    /// Whether a loop may have none because of what other loops and data are. One whose ends are
+    /// dims is taken to run.
+    bool may_run_no_iteration(const ir::Stmt& loop) {
+        const ExprId begin = canonical(loop.value), end = canonical(loop.end);
+        const ExprId after = kernel_.binary(ir::BinaryOp::Add, begin, kernel_.integer(1));
+        if (ir::proves_at_least(kernel_, end, after, ranges_)) return false;
+        const auto is_of_launch = [&](ExprId id) {
+            return std::ranges::all_of(ir::reachable(kernel_, id), [&](ExprId each) {
+                const ExprKind kind = kernel_[each].kind;
+                return kind != ExprKind::Symbol && kind != ExprKind::Load;
+            });
+        };
+        const bool is_known = kernel_.is_constant(begin) && kernel_.is_constant(end);
+        return is_known || !is_of_launch(begin) || !is_of_launch(end);
+    }
+
+    /// From here on, vars that statements set have other values than before: the same whenever this
+    /// is looked at again.
+    enum class Place : std::uint8_t { Begin, End };
+    void set_anew(const ir::Stmt& at, Place place, const std::vector<ir::Stmt>& block) {
+        std::set<SymbolId> vars;
+        vars_set_in(block, vars);
+        for (const SymbolId var : vars) set_anew(at, place, var);
+    }
+    void set_anew(const ir::Stmt& at, Place place, SymbolId var) {
+        const auto [made, is_new] = made_.emplace(std::tuple(&at, place, var), ir::kNone);
+        if (is_new) {
+            made->second = kernel_.add_symbol(ir::SymbolKind::Loop, kernel_.symbols[var].dtype,
+                                              "version", at.span);
+            made_in_[made->second] = lanes().loop;
+        }
+        versions_[var] = kernel_.symbol(made->second);
+    }
+
+    /// The versions that statements of a block make.
+    void versions_of(const std::vector<ir::Stmt>& block, std::set<SymbolId>& found) const {
+        for (const ir::Stmt& s : block) {
+            const auto first = made_.lower_bound(std::tuple(&s, Place::Begin, SymbolId(0)));
+            for (auto made = first; made != made_.end() && std::get<0>(made->first) == &s; ++made) {
+                found.insert(made->second);
+            }
+            versions_of(s.body, found);
+            versions_of(s.otherwise, found);
+        }
+    }
+
+    /// With the values of lets in place of their names, the present versions of vars, and one node
+    /// for all loads of one element.
+    ExprId canonical(ExprId id) {
+        return ir::rewrite(kernel_, id, [&](ExprId each) {
+            const ir::Expr e = kernel_[each];
+            if (e.kind == ExprKind::Symbol) {
+                if (const auto let = lets_.find(e.a); let != lets_.end()) return let->second;
+                const auto version = versions_.find(e.a);
+                return version == versions_.end() ? ir::kNoExpr : version->second;
+            }
+            const bool is_of_operand =
+                e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Operand;
+            if (!is_of_operand) return ir::kNoExpr;
+            std::vector<ExprId> index;
+            for (int p = 0; p < e.count; ++p) index.push_back(canonical(kernel_.index_of(e, p)));
+            const auto [load, is_new] = loads_.emplace(std::pair(e.a, index), ir::kNoExpr);
+            if (is_new) load->second = kernel_.load(e.a, index, e.span);
+            return load->second;
+        });
+    }
+
+    std::vector<ExprId> canonical(const std::vector<ExprId>& list) {
+        std::vector<ExprId> result;
+        for (const ExprId id : list) result.push_back(canonical(id));
+        return result;
     }
 
     void read(ExprId id) {
@@ -111,8 +240,10 @@ private:
             const bool is_shared =
                 e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Shared;
             if (!is_shared) continue;
-            SharedUse load{e.a, false, {}, {}, innermost(), e.span};
-            for (int p = 0; p < e.count; ++p) load.index.push_back(kernel_.index_of(e, p));
+            SharedUse load{e.a, false, {}, {}, lanes(), e.span};
+            for (int p = 0; p < e.count; ++p) {
+                load.index.push_back(canonical(kernel_.index_of(e, p)));
+            }
             load.written = load.index;
             use(std::move(load));
         }
@@ -126,19 +257,39 @@ private:
             earlier->second = kernel_.symbol(
                 kernel_.add_symbol(ir::SymbolKind::Loop, DType::Int64, "earlier", loop.span));
         }
-        for (SharedUse& use : uses_) {
-            if (use.loop == &loop) continue;
-            for (ExprId& index : use.index) {
-                if (!ir::depends_on(kernel_, index, loop.symbol)) continue;
-                index = ir::substitute(kernel_, index, loop.symbol, earlier->second);
+        std::set<SymbolId> versions;
+        for (const auto& [place, version] : made_) {
+            if (std::get<0>(place) == &loop && std::get<1>(place) == Place::Begin) {
+                versions.insert(version);
             }
+        }
+        versions_of(loop.body, versions);
+        std::map<SymbolId, ExprId> before;
+        const auto at_earlier = [&](ExprId id) {
+            const ir::Expr e = kernel_[id];
+            if (e.kind != ExprKind::Symbol) return ir::kNoExpr;
+            if (e.a == loop.symbol) return earlier->second;
+            if (!versions.contains(e.a)) return ir::kNoExpr;
+            const auto [other, is_new] = before.emplace(e.a, ir::kNoExpr);
+            if (is_new) {
+                const SymbolId symbol =
+                    kernel_.add_symbol(ir::SymbolKind::Loop, e.dtype, "earlier version", loop.span);
+                made_in_[symbol] = made_in_.at(e.a);
+                other->second = kernel_.symbol(symbol);
+            }
+            return other->second;
+        };
+        for (SharedUse& use : uses_) {
+            if (use.lanes.loop == &loop) continue;
+            for (ExprId& index : use.index) index = ir::rewrite(kernel_, index, at_earlier);
         }
     }
 
     /// Whether the index tells the lanes of a loop apart whatever the loops around it do: their
     /// part is a multiple of all that the lanes' part can be, or the other way round.
-    bool separates(ExprId index, const ir::Stmt& lanes) {
-        if (!kernel_.is_constant(lanes.value, 0) || !kernel_.is_constant(lanes.step, 1))
+    bool separates(ExprId index, const OpenLoop& open) {
+        const ir::Stmt& lanes = *open.loop;
+        if (!kernel_.is_constant(open.begin, 0) || !kernel_.is_constant(lanes.step, 1))
             return false;
         const ExprId lane = kernel_.symbol(lanes.symbol);
         ir::Affine rest = ir::affine_of(kernel_, index);
@@ -159,48 +310,153 @@ private:
         }
         if (!exists(stride)) return false;
         const ExprId others = ir::from_affine(kernel_, rest);
-        const ExprId reach = kernel_.binary(ir::BinaryOp::Mul, stride, lanes.end);
+        const ExprId reach = kernel_.binary(ir::BinaryOp::Mul, stride, open.end);
         if (exists(ir::exact_quotient(kernel_, others, reach))) return true;
         if (kernel_.is_constant(reach)) {
             std::int64_t divisor = 0;
             for (const ir::Term& term : rest.terms) divisor = std::gcd(divisor, term.coefficient);
             if (divisor > kernel_.integer_value(reach) - kernel_.integer_value(stride)) return true;
         }
-        for (const ir::Stmt* loop : loops_) {
-            if (kernel_.symbol(loop->symbol) == others && kernel_.is_constant(loop->value, 0) &&
-                ir::proves_at_least(kernel_, stride, loop->end)) {
+        for (const OpenLoop& open : loops_) {
+            if (kernel_.symbol(open.loop->symbol) == others && kernel_.is_constant(open.begin, 0) &&
+                ir::proves_at_least(kernel_, stride, open.end)) {
                 return true;
             }
         }
         return false;
     }
 
+    /// What an index is to the lanes of a loop: a multiple of the loop's variable and a rest that
+    /// is the same for all. None if it is anything else.
+    struct OfLanes {
+        std::int64_t coefficient = 0;
+        ExprId rest = ir::kNoExpr;
+    };
+    std::optional<OfLanes> of_lanes(ExprId index, const ir::Stmt* lanes) {
+        OfLanes result;
+        ir::Affine rest = ir::affine_of(kernel_, index);
+        const ExprId lane = lanes ? kernel_.symbol(lanes->symbol) : ir::kNoExpr;
+        for (std::size_t t = 0; lanes && t < rest.terms.size(); ++t) {
+            const ir::Term term = rest.terms[t];
+            if (term.atom == lane) {
+                result.coefficient = term.coefficient;
+                rest.terms.erase(rest.terms.begin() + std::ptrdiff_t(t--));
+            } else if (differs_between(term.atom, *lanes)) {
+                return std::nullopt;
+            }
+        }
+        result.rest = ir::from_affine(kernel_, rest);
+        return result;
+    }
+
+    /// Whether a lane of the loop may have another value of it than the next.
+    bool differs_between(ExprId id, const ir::Stmt& lanes) const {
+        return std::ranges::any_of(ir::reachable(kernel_, id), [&](ExprId each) {
+            const ir::Expr& e = kernel_[each];
+            if (e.kind == ExprKind::Load) {
+                return kernel_.buffers[e.a].kind != ir::BufferKind::Operand;
+            }
+            if (e.kind != ExprKind::Symbol) return false;
+            const auto made = made_in_.find(e.a);
+            return e.a == lanes.symbol || (made != made_in_.end() && made->second == &lanes);
+        });
+    }
+
+    /// Whether the first of two int64 expressions is above the other.
+    bool is_above(ExprId a, ExprId b) {
+        return ir::proves_at_least(
+            kernel_, a, kernel_.binary(ir::BinaryOp::Add, b, kernel_.integer(1)), ranges_);
+    }
+
+    ExprId times(ExprId id, std::int64_t factor) {
+        return kernel_.binary(ir::BinaryOp::Mul, id, kernel_.integer(factor));
+    }
+
+    /// Whether a number, the same for both, is farther from 0 than two lanes' parts of an index are
+    /// from each other, or between them.
+    bool is_out_of_reach(ExprId gap, std::int64_t coefficient, const OpenLoop& lanes) {
+        constexpr std::int64_t kMost = std::int64_t{1} << 31;
+        if (coefficient > kMost || coefficient < -kMost) return false;
+        const std::int64_t factor = std::abs(coefficient);
+        const ExprId last = kernel_.binary(
+            ir::BinaryOp::Sub, kernel_.binary(ir::BinaryOp::Sub, lanes.end, lanes.begin),
+            kernel_.integer(1));
+        const ExprId reach = times(last, factor);
+        if (is_above(gap, reach) || is_above(times(gap, -1), reach)) return true;
+        if (!kernel_.is_constant(gap)) return false;
+        const ExprId step = lanes.loop->step;
+        const bool is_small = kernel_.is_constant(step) && kernel_.integer_value(step) <= kMost;
+        const std::int64_t stride = factor * (is_small ? kernel_.integer_value(step) : 1);
+        return kernel_.integer_value(gap) % stride != 0;
+    }
+
+    /// The least or the largest of what lanes make of it.
+    ExprId end_of(const OfLanes& index, const OpenLoop& lanes, bool is_largest) {
+        if (index.coefficient == 0) return index.rest;
+        const ExprId last = kernel_.binary(ir::BinaryOp::Sub, lanes.end, kernel_.integer(1));
+        const ExprId lane = (index.coefficient > 0) == is_largest ? last : lanes.begin;
+        return kernel_.binary(ir::BinaryOp::Add, times(lane, index.coefficient), index.rest);
+    }
+
+    /// Whether an axis is never the same for two lanes that differ.
+    bool are_apart(const SharedUse& a, const SharedUse& b, std::size_t p) {
+        const ir::Stmt* const of_a = a.lanes.loop;
+        const ir::Stmt* const of_b = b.lanes.loop;
+        if (of_a == of_b && of_a && a.written[p] == b.written[p] && a.index[p] != b.index[p] &&
+            separates(b.written[p], a.lanes)) {
+            return true;
+        }
+        const auto index_a = of_lanes(a.index[p], of_a), index_b = of_lanes(b.index[p], of_b);
+        if (!index_a || !index_b) return false;
+        const ExprId gap =
+            ir::simplify(kernel_, kernel_.binary(ir::BinaryOp::Sub, index_b->rest, index_a->rest));
+        if (index_a->coefficient == 0 && index_b->coefficient == 0) {
+            return is_never_zero(gap);
+        }
+        if (of_a == of_b) {
+            if (index_a->coefficient != index_b->coefficient) return false;
+            return kernel_.is_constant(gap, 0) ||
+                   is_out_of_reach(gap, index_a->coefficient, a.lanes);
+        }
+        // In two loops that stand in each other, one's variable is another number for each use.
+        const bool are_nested = (of_b && differs_between(a.index[p], *of_b)) ||
+                                (of_a && differs_between(b.index[p], *of_a));
+        return !are_nested &&
+               (is_above(end_of(*index_b, b.lanes, false), end_of(*index_a, a.lanes, true)) ||
+                is_above(end_of(*index_a, a.lanes, false), end_of(*index_b, b.lanes, true)));
+    }
+
+    /// A constant other than 0, or how far an iteration is from an earlier one.
+    bool is_never_zero(ExprId gap) {
+        if (kernel_.is_constant(gap)) return kernel_.integer_value(gap) != 0;
+        const ir::Affine form = ir::affine_of(kernel_, gap);
+        if (form.constant != 0 || form.terms.size() != 2) return false;
+        const ir::Term& one = form.terms[0];
+        const ir::Term& other = form.terms[1];
+        return one.coefficient == -other.coefficient &&
+               std::ranges::any_of(earlier_, [&](const auto& pair) {
+                   const ExprId now = kernel_.symbol(pair.first);
+                   return (one.atom == now && other.atom == pair.second) ||
+                          (other.atom == now && one.atom == pair.second);
+               });
+    }
+
     /// Whether lanes that differ may touch one element.
     bool meet(const SharedUse& a, const SharedUse& b) {
-        const bool together = a.loop == b.loop;
         for (std::size_t p = 0; p < a.index.size(); ++p) {
-            if (together && a.loop && a.written[p] == b.written[p] && a.index[p] != b.index[p] &&
-                separates(b.written[p], *a.loop)) {
-                return false;
-            }
-            const ir::Affine gap =
-                ir::affine_of(kernel_, kernel_.binary(ir::BinaryOp::Sub, b.index[p], a.index[p]));
-            if (!gap.is_constant()) continue;
-            std::int64_t coefficient = 0;
-            if (together && a.loop) {
-                const ExprId lane = kernel_.symbol(a.loop->symbol);
-                for (const ir::Term& term : ir::affine_of(kernel_, a.index[p]).terms) {
-                    if (term.atom == lane) coefficient = term.coefficient;
-                }
-            } else if (!together) {
-                continue;
-            }
-            if (gap.constant == 0 && coefficient != 0) return false;
-            if (gap.constant != 0 && (coefficient == 0 || gap.constant % coefficient != 0))
-                return false;
+            if (are_apart(a, b, p)) return false;
         }
-        // What every lane does at one element is its own.
-        return !(together && a.index == b.index);
+        // What every lane does at one element is its own, and so at that of an index which is the
+        // same for all lanes, whatever it is.
+        if (a.lanes.loop != b.lanes.loop) return true;
+        const auto is_of_all = [&](ExprId index) {
+            return !a.lanes.loop || !differs_between(index, *a.lanes.loop);
+        };
+        for (std::size_t p = 0; p < a.index.size(); ++p) {
+            if (a.index[p] == b.index[p]) continue;
+            if (!is_of_all(a.index[p]) || !is_of_all(b.index[p])) return true;
+        }
+        return false;
     }
 
     void use(SharedUse now) {
@@ -222,7 +478,7 @@ private:
     void remember(SharedUse now) {
         const bool known = std::any_of(uses_.begin(), uses_.end(), [&](const SharedUse& other) {
             return other.buffer == now.buffer && other.writes == now.writes &&
-                   other.loop == now.loop && other.index == now.index;
+                   other.lanes.loop == now.lanes.loop && other.index == now.index;
         });
         if (!known) uses_.push_back(std::move(now));
     }
@@ -230,10 +486,29 @@ private:
     ir::Kernel& kernel_;
     lang::Diagnostics& diagnostics_;
     std::vector<SharedUse> uses_;
-    std::vector<const ir::Stmt*> loops_;
+    std::vector<OpenLoop> loops_;
     std::set<BufferId> reported_;
+
+    /// Of a loop's variable, any of its values before the present one.
     std::map<SymbolId, ExprId> earlier_;
+
+    /// The present value of a var, and the lanes whose own it is.
+    std::map<SymbolId, ExprId> versions_;
+    std::map<SymbolId, const ir::Stmt*> made_in_;
+    std::map<std::tuple<const ir::Stmt*, Place, SymbolId>, SymbolId> made_;
+    std::map<SymbolId, ExprId> lets_;
+    std::map<std::pair<BufferId, std::vector<ExprId>>, ExprId> loads_;
     std::size_t symbols_;
+
+    /// Loops that begin at a constant.
+    ir::RangeOf ranges_ = [this](const ir::Expr& leaf) -> std::optional<ir::Range> {
+        if (leaf.kind != ExprKind::Symbol) return std::nullopt;
+        for (const OpenLoop& open : loops_) {
+            if (open.loop->symbol != leaf.a || !kernel_.is_constant(open.begin)) continue;
+            return ir::Range{kernel_.integer_value(open.begin), ir::kInfinity};
+        }
+        return std::nullopt;
+    };
 };
 
 }  // namespace

@@ -192,6 +192,154 @@ TEST(E0513, AnotherIterationOfAnOuterLoopMayWriteTheSameElement) {
         "");
 }
 
+/// What is said of a point's statements, with x[rows, 64] and s given.
+std::string of_point(const std::string& statements) {
+    std::string text = "compute(x: [rows, 64]) {\n@kernel fused\nfor b in 0..rows:\n";
+    for (std::size_t at = 0; at < statements.size();) {
+        const std::size_t end = statements.find('\n', at);
+        text += "  " + statements.substr(at, end - at) + '\n';
+        at = end == std::string::npos ? statements.size() : end + 1;
+    }
+    return findings(text + "}", with({{{4, 64}}}, {{"s", std::int64_t(3)}})).substr(0, 5);
+}
+
+const std::string kFilled =
+    "shared var t[64]: float32\nfor i in 0..64: t[i] = x[b, i]\nbarrier()\n";
+const std::string kReversed = "barrier()\nfor i in 0..64: out[b, i] = t[63 - i]\n";
+
+TEST(E0513, ElementsOfOtherIterationsAreApart) {
+    // Every lane's own, in iterations around the lanes.
+    EXPECT_EQ(of_point("shared var t[8]: float32\nfor i in 0..8: t[i] = 0.0\nbarrier()\n"
+                       "for i in 0..8:\n  for k in 0..8: t[i] += x[b, i * 8 + k]\nbarrier()\n"
+                       "for i in 0..8: out[b, i] = t[7 - i]\n"),
+              "");
+    EXPECT_EQ(of_point("shared var u[4, 8]: float32\nshared var v[8, 4]: float32\n"
+                       "shared var a[4, 4]: float32\nfor i in 0..4, k in 0..8: u[i, k] = x[b, i * "
+                       "8 + k]\nfor k in 0..8, j in 0..4: v[k, j] = x[b, k * 4 + j]\n"
+                       "for i in 0..4, j in 0..4: a[i, j] = 0.0\nbarrier()\n"
+                       "for j in 0..4, i in 0..4:\n  for k in 0..8: a[i, j] += u[i, k] * v[k, j]\n"
+                       "barrier()\nfor i in 0..4, j in 0..4: out[b, i, j] = a[j, i]\n"),
+              "");
+    // In steps of other lanes.
+    EXPECT_EQ(of_point(kFilled + "for i in 0..8:\n  for k in 0..8: t[i + k] += x[b, k % 64]\n" +
+                       kReversed),
+              "E0513");
+    // One element of all lanes.
+    EXPECT_EQ(
+        of_point(kFilled + "for j in 0..3:\n  for i in 0..8:\n    for k in 0..8: t[i + j] = 1.0\n" +
+                 kReversed),
+        "");
+}
+
+TEST(E0513, RangesOfLanesThatDoNotOverlapAreApart) {
+    const auto said = [](const std::string& between) {
+        return of_point(kFilled + between + kReversed);
+    };
+    EXPECT_EQ(said("for i in 0..32: t[i] = t[i] + t[i + 32]\n"), "");
+    EXPECT_EQ(said("for i in 0..33: t[i] = t[i] + t[i + 32]\n"), "E0513");
+    EXPECT_EQ(said("for i in 0..32: t[i + 32] = t[i] + t[i + 32]\n"), "");
+    EXPECT_EQ(said("for i in 0..rows: t[i] = t[i] + t[i + rows]\n"), "");
+    EXPECT_EQ(said("for i in 0..rows: t[2 * i] = t[i] + t[i + rows]\n"), "E0513");
+    EXPECT_EQ(said("for i in 0..rows + 1: t[i] = t[i] + t[i + rows]\n"), "E0513");
+    // Every second.
+    EXPECT_EQ(said("for i in 0..60 step 2: t[i] = t[i + 1]\n"), "");
+    EXPECT_EQ(said("for i in 0..60 step 2: t[i] = t[i + 2]\n"), "E0513");
+    EXPECT_EQ(said("for i in 0..30 step 3: t[2 * i] = t[2 * i + 2]\n"), "");
+    // Of two loops, and of one beside none.
+    EXPECT_EQ(said("for i in 0..60: t[i] = 1.0\nfor i in 60..64: t[i] = 0.0\n"), "");
+    EXPECT_EQ(said("for i in 0..61: t[i] = 1.0\nfor i in 60..64: t[i] = 0.0\n"), "E0513");
+    EXPECT_EQ(said("for i in 0..62: t[i + 1] = x[b, i % 64]\nt[0] = 0.0\nt[63] = 1.0\n"), "");
+    EXPECT_EQ(said("for i in 0..63: t[i + 1] = x[b, i % 64]\nt[0] = 0.0\nt[63] = 1.0\n"), "E0513");
+    EXPECT_EQ(
+        said("for i in 0..4: t[3 - i] = x[b, i % 64]\nfor i in 0..4: t[i + 4] = x[b, i % 64]\n"),
+        "");
+    EXPECT_EQ(said("for i in 0..rows: t[i] = 1.0\nfor i in 0..rows: t[rows + i] = 1.0\n"), "");
+    EXPECT_EQ(
+        said("for i in 0..4: t[4 - i] = x[b, i % 64]\nfor i in 0..4: t[i + 4] = x[b, i % 64]\n"),
+        "E0513");
+    // One loop in the other: an element of a lane and one of all lanes.
+    EXPECT_EQ(said("for i in 0..8:\n  t[i] = 0.0\n  for k in 0..8: t[i] += x[b, k % 64]\n"),
+              "E0513");
+    // What lanes do not make of their number by multiples is anywhere.
+    EXPECT_EQ(said("for i in 0..8: t[i % 4] = t[i % 4 + 1]\n"), "E0513");
+    EXPECT_EQ(said("for i in 0..8:\n  let f = x[b, i % 64]\n  t[i64(f)] = t[i64(f) + 1]\n"),
+              "E0513");
+}
+
+TEST(E0513, RowsOfConstantsAreApart) {
+    const std::string begin =
+        "shared var t[2, 32]: float32\nfor i in 0..32: t[0, i] = x[b, i % 64]\n";
+    const std::string end = "barrier()\nfor i in 0..32: out[b, i] = t[1, 31 - i] + t[0, i]\n";
+    EXPECT_EQ(of_point(begin + "for i in 0..32: t[1, i] = x[b, (i + 32) % 64]\n" + end), "");
+    EXPECT_EQ(of_point(begin + "for i in 0..32: t[0, 31 - i] = x[b, i % 64]\n" + end), "E0513");
+}
+
+TEST(E0513, VarsAndLetsAreTheirPresentValues) {
+    const auto said = [](const std::string& between) {
+        return of_point(kFilled + between + kReversed);
+    };
+    EXPECT_EQ(said("var d = 1\nfor i in 0..8: t[i + d] = t[i + d] * 0.5\n"), "");
+    EXPECT_EQ(said("let d = 1\nfor i in 0..8: t[i + d] = t[i + d] * 0.5\n"), "");
+    EXPECT_EQ(said("for i in 0..8: t[i + i64(x[b, s])] = t[i + i64(x[b, s])] + 1.0\n"), "");
+    EXPECT_EQ(said("for i in 0..8: t[i + i64(x[b, s])] = t[i + i64(x[b, 0])] + 1.0\n"), "E0513");
+    EXPECT_EQ(said("var d = 1\nfor i in 0..8: t[i + d] = 1.0\nd = d + 1\n"
+                   "for i in 0..8: t[i + d] = 2.0\n"),
+              "E0513");
+    // Each iteration has another.
+    EXPECT_EQ(said("var d = 0\nfor a in 0..3:\n  for i in 0..40: t[i + d] = x[b, i % 64] + a\n"
+                   "  d = d + 1\n"),
+              "E0513");
+    EXPECT_EQ(
+        said("var d = 0\nfor a in 0..3:\n  let e = d\n  for i in 0..40: t[i + e] = x[b, i % 64]\n"
+             "  d = d + 1\n"),
+        "E0513");
+    EXPECT_EQ(said("for a in 0..3:\n  let e = i64(x[b, a % 64])\n  for i in 0..40: t[i + e] = x[b, "
+                   "i % 64]\n"),
+              "E0513");
+    EXPECT_EQ(said("for a in 0..3:\n  let e = a * 16\n  for i in 0..16: t[i + e] = x[b, i % 64]\n"),
+              "");
+    EXPECT_EQ(said("for a in 0..3:\n  let e = 4\n  for i in 0..16: t[i + e] = x[b, i % 64]\n"), "");
+    EXPECT_EQ(said("var d = 0\nif x[b, 0] > 0.0: d = 1\nfor i in 0..40: t[i + d] = x[b, i % 64]\n"),
+              "");
+    // In halves, by a var.
+    EXPECT_EQ(said("var h = 32\nfor a in 0..6:\n  for i in 0..h: t[i] += t[i + h]\n  barrier()\n"
+                   "  h = h / 2\n"),
+              "");
+    // One element of all lanes.
+    EXPECT_EQ(
+        said("var d = 0\nfor a in 0..3:\n  for i in 0..40: t[d] += x[b, i % 64]\n  d = 2 - d\n"),
+        "");
+    EXPECT_EQ(said("var d = 0\nfor i in 0..40: t[d] = x[b, i % 64]\nd = d + 1\nt[d] = 1.0\n"),
+              "E0513");
+    // A var of each lane.
+    EXPECT_EQ(said("var d = 0\nfor a in 0..5:\n  t[d] = 1.0\n  d = d + 1\n"), "");
+    EXPECT_EQ(said("for i in 0..8:\n  var d = i\n  if x[b, i] > 0.0: d = 7 - i\n"
+                   "  t[d] = t[d + 1]\n"),
+              "E0513");
+}
+
+TEST(E0513, ABarrierOfALoopThatMayNotRunIsNotPassed) {
+    const auto said = [](const std::string& loop) {
+        return of_point("shared var t[64]: float32\nfor i in 0..64: t[i] = x[b, i]\n" + loop +
+                        "for i in 0..64: out[b, i] = t[63 - i]\n");
+    };
+    EXPECT_EQ(said("for a in 0..b: barrier()\n"), "E0513");
+    EXPECT_EQ(said("for a in 0..0: barrier()\n"), "E0513");
+    EXPECT_EQ(said("for a in 0..b + 1: barrier()\n"), "");
+    EXPECT_EQ(said("for a in 0..2: barrier()\n"), "");
+    EXPECT_EQ(said("for a in 0..rows: barrier()\n"), "");
+}
+
+/// Each is twice the one before: nothing walks what they stand for.
+TEST(E0513, LetsOfLetsAreFew) {
+    std::string text = kFilled + "let a0 = b + 1\n";
+    for (int k = 0; k < 50; ++k) {
+        text += "let a" + std::to_string(k + 1) + " = a" + std::to_string(k) + " + a" +
+                std::to_string(k) + " % 7\n";
+    }
+    EXPECT_EQ(of_point(text + "for i in 0..8: t[(i + a50) % 8] = 1.0\n" + kReversed), "");
+}
+
 TEST(Check85, ABarrierWithoutACooperativeKernelWarns) {
     EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor i in 0..n:\n  let v = x[i]\n  "
                        "barrier()\n  out[i] = v\n}",
