@@ -123,9 +123,11 @@ private:
             case StmtKind::If: {
                 const bool some = diverges || !uniform(s.value);
                 const std::vector<SharedUse> before = uses_;
+                const std::map<SymbolId, ExprId> versions = versions_;
                 block(s.body, some);
                 std::vector<SharedUse> after = uses_;
                 uses_ = before;
+                versions_ = versions;
                 block(s.otherwise, some);
                 for (SharedUse& use : after) remember(std::move(use));
                 set_anew(s, Place::End, s.body);
