@@ -190,6 +190,11 @@ TEST(FailingCallsProbe, DISABLED_RunsIndependentPoints) {
     say_groups(rows, vulkan::PointsAre::Groups);
 }
 
+TEST(FailingCallsProbe, DISABLED_ExplainsGroups) {
+    const Kernel sums = example("07").on(Device("vulkan:0"));
+    std::fprintf(stderr, "%s", sums.explain(std::vector{uniform({3, 40}, 1)}).c_str());
+}
+
 /// Launches of few and of many instructions, behind one that has the driver tried.
 TEST(FailingCallsProbe, DISABLED_RunsLong) {
     const Kernel kernel(

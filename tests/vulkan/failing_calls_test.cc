@@ -280,6 +280,14 @@ TEST_F(FailingCalls, NoneAndGroupsOfIndependentPointsAreWholeSubgroups) {
         << wide.said;
 }
 
+TEST_F(FailingCalls, NoneAndExplainSaysWhatAWorkGroupOfLanesIs) {
+    const Probed card = probe("graphics card", QUERN_MOCK_LOADER, "ExplainsGroups");
+    EXPECT_TRUE(card.has_happened);
+    EXPECT_TRUE(card.says("\nschedule    i: grid; j: vector 16")) << card.said;
+    EXPECT_TRUE(card.says("\nwork-groups 16 lanes in subgroups of ")) << card.said;
+    EXPECT_TRUE(card.says(", one point; 128 bytes shared, ")) << card.said;
+}
+
 TEST_F(FailingCalls, NoneAndSubgroupsAreNotUsedWhereAGroupHasTooFewOfThem) {
     const Probed few = probe("few subgroups", QUERN_MOCK_LOADER, "RunsGroups");
     if (!few.has_happened) GTEST_SKIP() << "the driver's subgroups have one size";

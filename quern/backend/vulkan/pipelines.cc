@@ -107,11 +107,14 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, VkPipeline
                                       .pMapEntries = &points,
                                       .dataSize = sizeof groups.points,
                                       .pData = &groups.points};
+    // The place of a lane in its subgroup is taken from its number in the group.
+    const bool are_full = groups.subgroup > 1 && abilities_.has_full_subgroups &&
+                          groups.invocations % abilities_.subgroup == 0;
     constexpr VkPipelineShaderStageCreateFlags full =
         VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT_EXT;
     about.stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                    .pNext = groups.subgroup > 1 && abilities_.sets_subgroup ? &size : nullptr,
-                   .flags = groups.atom.rows > 0 ? full : 0u,
+                   .flags = are_full ? full : 0u,
                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                    .module = shader,
                    .pName = "main",
