@@ -1,5 +1,7 @@
 #include "quern/kernel.h"
 
+#include <cmath>
+
 #include "quern/threads.h"
 #include "tests/tensor_test.h"
 
@@ -126,6 +128,17 @@ TEST(Kernel, RunsOnTheDeviceThatIsNamed) {
         Kernel(kScale).on(Device("interpreter"))(Tensor::from({1}, {2.0f}), arg("factor", 2)), {4},
         0, 0);
     EXPECT_THROWS(DeviceError, "E0601", Kernel(kScale).on(Device("cuda:9")));
+}
+
+/// The longest code there is where a device has no float64, and longer by lanes of a work-group.
+TEST(Kernel, ACosineOfFloat64RunsOnEveryDevice) {
+    const std::vector<double> angles = {0, 0.5, -2, 31.25, 1e6};
+    std::vector<double> expected;
+    for (const double angle : angles) expected.push_back(std::cos(angle));
+    const Kernel kernel(
+        "compute(x) {\n    @kernel elementwise\n    for i in 0..len: out[i] = cos(x[i])\n}");
+    // 2 ulp of a number of at most 1.
+    EXPECT_CLOSE(kernel(Tensor::from({5}, angles)), expected, 0, 0x1p-52);
 }
 
 TEST(Check87, ABadIndexFromDataIsReportedAtItsLineAndTheProcessLives) {

@@ -100,80 +100,19 @@ public:
 
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                      Numerics numerics, const Variant& variant, const DriverCode* kept) override {
-        const Abilities& abilities = abilities_[device];
-        PointsAre points = variant.points;
-        const Windows windows{abilities.window_bits(), variant.windows};
-        if (points == PointsAre::Chosen) {
-            const bool is_processor =
-                abilities.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-            points = is_processor ? PointsAre::Invocations : PointsAre::Groups;
-        }
-        const bool has_subgroups =
-            points == PointsAre::Groups || points == PointsAre::GroupsByLanes;
-        const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
-        schedule::Target target = are_groups ? kGroups : kInvocations;
-        target.subgroup = has_subgroups ? abilities.subgroup : 1;
-        target.group_bytes = abilities.group_bytes();
-        if (points == PointsAre::Groups) target.atoms = abilities.atoms;
-        const Integers integers = points == PointsAre::InvocationsOf32
-                                      ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
-                                      : abilities.integers;
-        FloatControls controls = abilities.controls;
-        controls.has_float16 &= integers.has_16 && variant.may_have_float16;
-        target.native = native_of(integers, abilities.core.shaderFloat64, controls.has_float16);
-        target.is_small = variant.may_be_small;
-        const bool is_bound = abilities.buffers == BuffersAre::Bound;
-        Compiled result;
-        try {
-            result.refusal = schedule::legal(kernel);
-            if (!result.refusal.empty()) return result;
-            const auto [plan, functions] = lowered(kernel, facts, numerics, target);
-            result.is_small = plan.is_small;
-            result.image = image_of(plan, {});
-            GpuDevice& gpu = opened(device);
-            auto pipelines = std::make_shared<LoadedPipelines>(gpu);
-            pipelines->stages.reserve(plan.stages.size());
-            for (std::size_t i = 0; i < functions.size(); ++i) {
-                const lir::Function& function = functions[i];
-                const std::uint32_t bindings = bindings_of(function, windows).count();
-                if (is_bound && bindings > abilities.most_bindings()) {
-                    const char* const why =
-                        variant.windows.empty()
-                            ? ""
-                            : ", since buffers above maxStorageBufferRange are several";
-                    result.refusal = "a kernel of " + std::to_string(bindings) + " bindings" + why +
-                                     ": it has " + std::to_string(abilities.most_bindings()) +
-                                     " (" + abilities.name_of_most_bindings() + ")";
-                    return result;
-                }
-                const auto words = emit(function, controls, integers, abilities.buffers, windows);
-                result.refusal = too_long(function, words, controls.has_few_places);
-                if (!result.refusal.empty()) return result;
-                const std::string lacks = abilities.lacks(words);
-                if (!lacks.empty()) {
-                    result.refusal = "a kernel that needs " + lacks;
-                    return result;
-                }
-                result.groups.push_back(groups_of(function, abilities.group));
-                result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
-                result.has_float16 |= controls.has_float16 && has_halves(function);
-                result.error = invalid(words, result.groups.back().atom.rows > 0);
-                if (!result.error.empty()) return result;
-                pipelines->may_fail |= may_fail(function);
-                pipelines->functions.push_back(plan.stages[i].as_lowered());
-                const Groups& groups = result.groups.back();
-                pipelines->stages.push_back(gpu.stage(function, words, groups, windows, kept));
-            }
-            result.pipelines = std::move(pipelines);
-        } catch (const std::bad_alloc&) {
-            result.is_host_full = true;
-        } catch (const VulkanError& error) {
-            result.error = error.what();
-            result.is_of_code = !error.is_of_memory() && !error.is_lost();
-        } catch (const std::exception& error) {
-            result.error = error.what();
-        }
-        return result;
+        Variant chosen = variant;
+        const auto as = [&](PointsAre points) {
+            chosen.points = points;
+            return compile_as(device, kernel, facts, numerics, chosen, kept);
+        };
+        if (variant.points != PointsAre::Chosen) return as(variant.points);
+        const auto type = abilities_[device].properties.deviceType;
+        if (type == VK_PHYSICAL_DEVICE_TYPE_CPU) return as(PointsAre::Invocations);
+        Compiled groups = as(PointsAre::Groups);
+        if (groups.refusal.empty()) return groups;
+        // Code of lanes is longer, which limits are on.
+        Compiled alone = as(PointsAre::Invocations);
+        return alone.refusal.empty() ? alone : groups;
     }
 
     Memory allocate(std::size_t device, std::size_t bytes) override {
@@ -250,6 +189,80 @@ public:
     }
 
 private:
+    /// `variant` says what points are.
+    Compiled compile_as(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
+                        Numerics numerics, const Variant& variant, const DriverCode* kept) {
+        const Abilities& abilities = abilities_[device];
+        const PointsAre points = variant.points;
+        const Windows windows{abilities.window_bits(), variant.windows};
+        const bool has_subgroups =
+            points == PointsAre::Groups || points == PointsAre::GroupsByLanes;
+        const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
+        schedule::Target target = are_groups ? kGroups : kInvocations;
+        target.subgroup = has_subgroups ? abilities.subgroup : 1;
+        target.group_bytes = abilities.group_bytes();
+        if (points == PointsAre::Groups) target.atoms = abilities.atoms;
+        const Integers integers = points == PointsAre::InvocationsOf32
+                                      ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
+                                      : abilities.integers;
+        FloatControls controls = abilities.controls;
+        controls.has_float16 &= integers.has_16 && variant.may_have_float16;
+        target.native = native_of(integers, abilities.core.shaderFloat64, controls.has_float16);
+        target.is_small = variant.may_be_small;
+        const bool is_bound = abilities.buffers == BuffersAre::Bound;
+        Compiled result;
+        try {
+            result.refusal = schedule::legal(kernel);
+            if (!result.refusal.empty()) return result;
+            const auto [plan, functions] = lowered(kernel, facts, numerics, target);
+            result.is_small = plan.is_small;
+            result.image = image_of(plan, {});
+            GpuDevice& gpu = opened(device);
+            auto pipelines = std::make_shared<LoadedPipelines>(gpu);
+            pipelines->stages.reserve(plan.stages.size());
+            for (std::size_t i = 0; i < functions.size(); ++i) {
+                const lir::Function& function = functions[i];
+                const std::uint32_t bindings = bindings_of(function, windows).count();
+                if (is_bound && bindings > abilities.most_bindings()) {
+                    const char* const why =
+                        variant.windows.empty()
+                            ? ""
+                            : ", since buffers above maxStorageBufferRange are several";
+                    result.refusal = "a kernel of " + std::to_string(bindings) + " bindings" + why +
+                                     ": it has " + std::to_string(abilities.most_bindings()) +
+                                     " (" + abilities.name_of_most_bindings() + ")";
+                    return result;
+                }
+                const auto words = emit(function, controls, integers, abilities.buffers, windows);
+                result.refusal = too_long(function, words, controls.has_few_places);
+                if (!result.refusal.empty()) return result;
+                const std::string lacks = abilities.lacks(words);
+                if (!lacks.empty()) {
+                    result.refusal = "a kernel that needs " + lacks;
+                    return result;
+                }
+                result.groups.push_back(groups_of(function, abilities.group));
+                result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
+                result.has_float16 |= controls.has_float16 && has_halves(function);
+                result.error = invalid(words, result.groups.back().atom.rows > 0);
+                if (!result.error.empty()) return result;
+                pipelines->may_fail |= may_fail(function);
+                pipelines->functions.push_back(plan.stages[i].as_lowered());
+                const Groups& groups = result.groups.back();
+                pipelines->stages.push_back(gpu.stage(function, words, groups, windows, kept));
+            }
+            result.pipelines = std::move(pipelines);
+        } catch (const std::bad_alloc&) {
+            result.is_host_full = true;
+        } catch (const VulkanError& error) {
+            result.error = error.what();
+            result.is_of_code = !error.is_of_memory() && !error.is_lost();
+        } catch (const std::exception& error) {
+            result.error = error.what();
+        }
+        return result;
+    }
+
     template <class Work>
     static Outcome or_host_is_full(const Work& work) {
         Outcome outcome;
