@@ -72,6 +72,14 @@ inline const char* const kSumsIntoTile =
     "      for j in 0..32: s += x[b, k, i, j]\n      t[i] = t[i] + s\n    barrier()\n"
     "  for i in 0..24: out[b, i] = t[i]\n}";
 
+// That of a transformer block, which keeps what is between its products in a shared variable.
+inline const char* const kFeedForward =
+    "compute(x, up, down) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[ffn]\n"
+    "  for f in 0..ffn:\n    var sum = 0.0\n    for h in 0..hidden: sum += x[b, h] * up[h, f]\n"
+    "    t[f] = sum * 0.5 * (1.0 + tanh(sum))\n  barrier()\n"
+    "  for h in 0..hidden:\n    var sum = 0.0\n    for f in 0..ffn: sum += t[f] * down[f, h]\n"
+    "    out[b, h] = sum\n}";
+
 inline const Cooperative kKernels[] = {
     {"row_sums",
      [] {
@@ -98,6 +106,26 @@ inline const Cooperative kKernels[] = {
          const Shape shape{1, 1, 9, 3};
          const std::string text = std::regex_replace(example_text("14"), std::regex("64"), "8");
          return Case(text, {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3)});
+     }},
+    {"staged_attention",
+     [] {
+         // Scores that are the largest of their row or so much smaller that they weigh nothing:
+         // sums are whole numbers, exact in any order.
+         const Shape shape{1, 1, 19, 16};
+         const auto whole = [&](std::uint64_t seed, double most, double unit) {
+             const Tensor t = uniform(shape, seed, 0, most).to(DType::Int32).to(DType::Float32);
+             return Kernel(
+                        "compute(t) {\n@kernel elementwise\nfor i in 0..len: out[i] = t[i] * u\n}")
+                 .on(Device("interpreter"))(t, arg("u", unit));
+         };
+         const std::string text = std::regex_replace(example_text("14"), std::regex("64"), "16");
+         return Case(text, {whole(1, 2, 32), whole(2, 2, 32), whole(3, 9, 1)});
+     },
+     false, false, Numerics::Strict},
+    {"feed_forward",
+     [] {
+         return Case(kFeedForward,
+                     {uniform({3, 18}, 1), uniform({18, 37}, 2), uniform({37, 18}, 3)});
      }},
     {"attention",
      [] {
