@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -334,6 +335,23 @@ Probe probe_of_float16() {
                     return std::vector{some_halves(2), some_halves(3)};
                 },
             .otherwise = "it is computed with as float32 instead"};
+}
+
+Probe probe_of_folding() {
+    return {.what = "floats that it folds",
+            .text =
+                "compute(x) {\n    @kernel custom\n"
+                "    for i in 0..n: out[i] = x[i] * 0.0 + (x[i] + 0.0)\n}",
+            .operands =
+                [] {
+                    constexpr float kInf = std::numeric_limits<float>::infinity();
+                    constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+                    const float values[] = {2, kInf, -kInf, kNaN, -0.0f, 0, -3};
+                    Tensor x = on_host({std::int64_t(std::size(values))}, DType::Float32);
+                    std::ranges::copy(values, x.data<float>());
+                    return std::vector{x};
+                },
+            .otherwise = "they are hidden from it instead"};
 }
 
 bool is_probing() noexcept { return probes; }

@@ -45,6 +45,9 @@ Probe probe_of_matrices();
 /// Where float16 is the device's.
 Probe probe_of_float16();
 
+/// Where the driver may compute with floats that it knows, as 0 * x, which is not 0 for every x.
+Probe probe_of_folding();
+
 /// What a driver gets wrong of a probe, in words; empty if it is right. `run` gives its result.
 std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&)>& run);
 

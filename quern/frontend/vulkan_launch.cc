@@ -144,6 +144,13 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         chosen.may_have_float16 = false;
         code = make(variant.points);
     }
+    const bool has_floats =
+        std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) { return is_floating(e.dtype); });
+    const bool may_fold = has_floats && code->error.empty() && !code->hides_floats;
+    if (may_fold && !fault_of(probe_of_folding(), device).empty()) {
+        chosen.hides_floats = true;
+        code = make(variant.points);
+    }
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
     const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.

@@ -67,6 +67,9 @@ struct Variant {
     /// It may have float16 where the device has it, else integers.
     bool may_have_float16 = true;
 
+    /// Floats are hidden from the driver, which folds what it knows of them wrongly.
+    bool hides_floats = false;
+
     /// In how many pieces each buffer is bound, by number (see Driver::windows_for); those behind
     /// them in one.
     std::vector<std::uint32_t> windows = {};
@@ -121,6 +124,9 @@ struct Compiled {
 
     /// It has the device's float16.
     bool has_float16 = false;
+
+    /// The driver is known to fold floats wrongly, and they are hidden from it.
+    bool hides_floats = false;
 
     /// Why the device does not run the kernel, or empty.
     std::string refusal;

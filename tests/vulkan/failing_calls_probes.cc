@@ -190,6 +190,21 @@ TEST(FailingCallsProbe, DISABLED_RunsIndependentPoints) {
     say_groups(rows, vulkan::PointsAre::Groups);
 }
 
+/// What no float that is a number folds to.
+TEST(FailingCallsProbe, DISABLED_RunsWhatFolds) {
+    const Tensor x = Tensor::from({5}, {2.0, kInfinity, -kInfinity, kNaN, -0.0});
+    const cpu_test::Case c(
+        "compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 0.0 + (x[i] + 0.0)\n}",
+        {x.to(DType::Float32)});
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        const auto got = c.on_vulkan(vulkan.device, Numerics::Strict);
+        const bool is_right = got && cpu_test::same_numbers(*got, *c.interpreted());
+        std::printf("%s: %s\n", vulkan.is_swiftshader ? "SwiftShader" : "other",
+                    is_right ? "right" : "wrong");
+    }
+    std::printf("cpu: right\n");
+}
+
 TEST(FailingCallsProbe, DISABLED_ExplainsGroups) {
     const Kernel sums = example("07").on(Device("vulkan:0"));
     std::fprintf(stderr, "%s", sums.explain(std::vector{uniform({3, 40}, 1)}).c_str());

@@ -280,6 +280,19 @@ TEST_F(FailingCalls, NoneAndGroupsOfIndependentPointsAreWholeSubgroups) {
         << wide.said;
 }
 
+/// As llvmpipe does, of which that is known by its name.
+TEST_F(FailingCalls, NoneAndFloatsAreHiddenFromAnUnknownDriverThatFoldsThemWrongly) {
+    const std::string hidden = "fails the test of floats that it folds";
+    const Probed known = probe("", QUERN_MOCK_LOADER, "RunsWhatFolds", "off", Drivers::All);
+    EXPECT_TRUE(known.is_as_promised()) << known.said;
+    EXPECT_FALSE(known.says(hidden)) << known.said;
+    const Probed unknown =
+        probe("unknown driver", QUERN_MOCK_LOADER, "RunsWhatFolds", "off", Drivers::All);
+    EXPECT_TRUE(unknown.has_happened);
+    EXPECT_TRUE(unknown.is_as_promised()) << unknown.said;
+    EXPECT_EQ(unknown.says(hidden), unknown.says("other: right")) << unknown.said;
+}
+
 TEST_F(FailingCalls, NoneAndExplainSaysWhatAWorkGroupOfLanesIs) {
     const Probed card = probe("graphics card", QUERN_MOCK_LOADER, "ExplainsGroups");
     EXPECT_TRUE(card.has_happened);

@@ -52,6 +52,7 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
             std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, 128);
             probes.push_back(probe_of_subgroups());
             probes.push_back(probe_of_matrices());
+            probes.push_back(probe_of_folding());
             for (const Probe& probe : probes) {
                 SCOPED_TRACE(probe.what);
                 EXPECT_EQ(fault_of(probe, right), "");

@@ -35,6 +35,7 @@
 //   "graphics card"       no device is said to be a processor
 //   "few bindings"        a kernel has at most 2 of them
 //   "another version"     drivers are said to be of the version after theirs
+//   "unknown driver"      drivers are said to be one that nothing is known of
 //   "no queue"            no queue computes
 //   "old loader"          the loader has Vulkan 1.1
 //   "no devices", "old", "no timelines", "no addresses", "no memory model"
@@ -323,6 +324,12 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
         got->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
     }
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
+        if (is("unknown driver") &&
+            next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES) {
+            reinterpret_cast<VkPhysicalDeviceDriverProperties*>(next)->driverID =
+                VK_DRIVER_ID_MAX_ENUM;
+            say_here();
+        }
         if (is("small pieces") &&
             next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
             reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)
