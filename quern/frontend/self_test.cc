@@ -216,7 +216,8 @@ Tensor on_vulkan(const Probe& probe, const Device& device) {
     const BoundLaunch bound_launch =
         bound(*parsed.source, parsed.compute, probe.operands(), {}, options_of(probe, device));
     Tensor result = on_host(bound_launch.binding.output, bound_launch.dtype);
-    run_on_vulkan(bound_launch, device, result, /*keeps_result=*/true, probe.points);
+    run_on_vulkan(bound_launch, device, result, /*keeps_result=*/true,
+                  {.points = probe.points, .atom = probe.atom});
     return result;
 }
 
@@ -245,9 +246,11 @@ std::string driver_of(const Device& device) {
 }
 
 std::string key_of(const Probe& probe, const Device& device) {
-    return fmt::format("vulkan probe\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cpu::code_version(),
-                       driver_of(device), probe.what, probe.text, to_string(probe.numerics),
-                       int(probe.points), probe.tolerance);
+    const lir::Atom& atom = probe.atom;
+    return fmt::format("vulkan probe\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{} {} {} {} {}",
+                       cpu::code_version(), driver_of(device), probe.what, probe.text,
+                       to_string(probe.numerics), int(probe.points), probe.tolerance, atom.rows,
+                       atom.columns, atom.depth, to_string(atom.operand), to_string(atom.sum));
 }
 
 /// What is known of a probe from now on, with a warning if that is a fault.
@@ -317,11 +320,13 @@ Probe probe_of_subgroups() {
             .otherwise = "lanes use memory instead"};
 }
 
-Probe probe_of_matrices() {
-    return {.what = "products of matrices by subgroups",
+Probe probe_of_matrices(const lir::Atom& atom) {
+    return {.what = fmt::format("products of matrices of {} x {} x {} by subgroups", atom.rows,
+                                atom.columns, atom.depth),
             .text = kProduct,
             .operands = [] { return some_matrices(); },
             .points = vulkan::PointsAre::Groups,
+            .atom = atom,
             .otherwise = "each lane multiplies for itself instead",
             // Sums of 40 products of at most 4, in float32 but in any order.
             .tolerance = 1e-5};
@@ -346,7 +351,7 @@ Probe probe_of_folding() {
                 [] {
                     constexpr float kInf = std::numeric_limits<float>::infinity();
                     constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-                    const float values[] = {2, kInf, -kInf, kNaN, -0.0f, 0, -3};
+                    const float values[] = {2, kInf, -kInf, -0.0f, kNaN, 0, -3};
                     Tensor x = on_host({std::int64_t(std::size(values))}, DType::Float32);
                     std::ranges::copy(values, x.data<float>());
                     return std::vector{x};

@@ -25,6 +25,7 @@ struct Probe {
     std::function<std::vector<Tensor>()> operands;
     Numerics numerics = Numerics::Strict;
     vulkan::PointsAre points = vulkan::PointsAre::Chosen;
+    lir::Atom atom = {};
 
     /// What is done about kernels that need it on a driver that gets it wrong.
     std::string otherwise = "kernels that need it are refused";
@@ -39,8 +40,8 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::
 /// Where lanes of a work-group tell each other values without memory.
 Probe probe_of_subgroups();
 
-/// Where they multiply matrices together.
-Probe probe_of_matrices();
+/// Where they multiply matrices together, by an atom of the device.
+Probe probe_of_matrices(const lir::Atom& atom);
 
 /// Where float16 is the device's.
 Probe probe_of_float16();

@@ -152,11 +152,11 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         code = make(variant.points);
     }
     const auto has = [&](const auto& what) { return std::ranges::any_of(code->groups, what); };
-    const bool has_matrices = has([](const vulkan::Groups& g) { return g.atom.rows > 0; });
     // Drivers have said that they had matrices, and not compiled them.
-    if (has_matrices && goes_without(probe_of_matrices())) {
-        code = make(vulkan::PointsAre::GroupsByLanes);
-    }
+    const bool has_wrong_atoms = has([&](const vulkan::Groups& g) {
+        return g.atom.rows > 0 && goes_without(probe_of_matrices(g.atom));
+    });
+    if (has_wrong_atoms) code = make(vulkan::PointsAre::GroupsByLanes);
     const bool has_subgroups = has([](const vulkan::Groups& g) { return g.subgroup > 1; });
     if (has_subgroups && goes_without(probe_of_subgroups())) {
         code = make(vulkan::PointsAre::GroupsByMemory);
@@ -203,14 +203,15 @@ PlacedLaunch place_on_vulkan(const BoundLaunch& launch, const Device& device,
 }
 
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
-                   bool keeps_result, vulkan::PointsAre points, bool may_be_small) {
+                   bool keeps_result, const vulkan::Variant& wanted) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
     const std::size_t number = *vulkan_number(device.id());
     const auto [operands, output, facts] = place_on_vulkan(launch, device, result);
     const auto find = [&, &facts = facts](const vulkan::Variant& variant) {
         return launch.prepared->on_vulkan->find(device, kernel, facts, launch.numerics, variant);
     };
-    vulkan::Variant variant{points, may_be_small && are_small(operands, output)};
+    vulkan::Variant variant = wanted;
+    variant.may_be_small &= are_small(operands, output);
     const auto add_windows = [&](std::size_t buffer, std::size_t bytes) {
         const std::uint32_t windows = driver().windows_for(number, bytes);
         if (windows == 1) return false;
@@ -249,9 +250,10 @@ bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& resu
         // written again; behind a stage that was cut off it may be what never should have been.
         const bool may_write_again =
             !kernel.reads_output() && (ready.stages.size() == 1 || !keeps_result);
-        if (points == vulkan::PointsAre::Chosen && may_write_again) {
-            return run_on_vulkan(launch, device, result, keeps_result, vulkan::PointsAre::Groups,
-                                 may_be_small);
+        if (wanted.points == vulkan::PointsAre::Chosen && may_write_again) {
+            vulkan::Variant groups = wanted;
+            groups.points = vulkan::PointsAre::Groups;
+            return run_on_vulkan(launch, device, result, keeps_result, groups);
         }
         raise(Refusal("points of more than " + std::to_string(vulkan::kMostIterations) +
                           " iterations, all that its driver runs",

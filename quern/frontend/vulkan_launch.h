@@ -70,11 +70,10 @@ PlacedLaunch place_on_vulkan(const BoundLaunch& launch, const Device& device, co
 
 /// Begins a launch on a device "vulkan:N", whose result waits for it where somebody looks.
 /// `keeps_result` says that the kernel leaves elements of the result as they are. False if an
-/// assertion did not hold: then the result is unspecified. `may_be_small`: code may make use of it
-/// if the launch's numbers are small. Throws Refusal if the device does not run the kernel,
+/// assertion did not hold: then the result is unspecified. `wanted`: what code it may have, whose
+/// windows the launch's sizes say. Throws Refusal if the device does not run the kernel,
 /// OutOfMemory, DeviceError.
 bool run_on_vulkan(const BoundLaunch& launch, const Device& device, Tensor& result,
-                   bool keeps_result, vulkan::PointsAre points = vulkan::PointsAre::Chosen,
-                   bool may_be_small = true);
+                   bool keeps_result, const vulkan::Variant& wanted = {});
 
 }  // namespace quern::frontend

@@ -70,6 +70,9 @@ struct Variant {
     /// Floats are hidden from the driver, which folds what it knows of them wrongly.
     bool hides_floats = false;
 
+    /// The one atom that it may have; of no rows for any of the device's.
+    lir::Atom atom = {};
+
     /// In how many pieces each buffer is bound, by number (see Driver::windows_for); those behind
     /// them in one.
     std::vector<std::uint32_t> windows = {};

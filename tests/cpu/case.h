@@ -133,8 +133,9 @@ public:
                                     vulkan::PointsAre points = vulkan::PointsAre::Chosen,
                                     bool may_be_small = true) const {
         Tensor result = output();
-        const bool has_run = frontend::run_on_vulkan(launch(numerics), device, result,
-                                                     !is_written_whole(), points, may_be_small);
+        const bool has_run =
+            frontend::run_on_vulkan(launch(numerics), device, result, !is_written_whole(),
+                                    {.points = points, .may_be_small = may_be_small});
         return has_run ? std::optional(result) : std::nullopt;
     }
 

@@ -51,7 +51,7 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
         for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
             std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, 128);
             probes.push_back(probe_of_subgroups());
-            probes.push_back(probe_of_matrices());
+            probes.push_back(probe_of_matrices({16, 16, 16}));
             probes.push_back(probe_of_folding());
             for (const Probe& probe : probes) {
                 SCOPED_TRACE(probe.what);
@@ -97,7 +97,7 @@ TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
 
 /// As one does that has no other matrices.
 TEST(SelfTest, FindsSumsOfFloat16WhereTheyAreFloat32) {
-    const std::string fault = fault_of(probe_of_matrices(), [](Probe each) {
+    const std::string fault = fault_of(probe_of_matrices({16, 16, 16}), [](Probe each) {
         const std::string sum = "f32(sum)";
         each.text.replace(each.text.find(sum), sum.size(), "f32(f16(sum))");
         return right(each);
