@@ -44,6 +44,15 @@ constexpr const char* kRowSums =
     "compute(x) {\n    @kernel custom\n    for b in 0..rows:\n        var sum = 0\n"
     "        for i in 0..n:\n            sum += x[b, i]\n        out[b] = sum\n}";
 
+/// Where the `let` keeps the second loop out of the grid.
+constexpr const char* kSumsOfRows =
+    "compute(x) {\n    @kernel custom\n    for b in 0..batch:\n        let first = x[b, 0, 0]\n"
+    "        for i in 0..rows:\n            var sum = 0.0\n            for k in 0..n:\n"
+    "                sum += x[b, i, k]\n            out[b, i] = sum + first\n}";
+
+/// Lanes of a sum that is in no row.
+constexpr std::uint32_t kOfSums = 16;
+
 constexpr const char* kProduct =
     "compute(a, b) {\n    @kernel custom\n    for i in 0..m, j in 0..n:\n        var sum = 0.0\n"
     "        for k in 0..depth:\n            sum += a[i, k] * b[k, j]\n"
@@ -295,7 +304,6 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::
                           .points = vulkan::PointsAre::GroupsByMemory});
     }
     // Those of the sums may be of one subgroup, which goes on together without a barrier.
-    constexpr std::uint32_t kOfSums = 16;
     if (lanes > kOfSums) {
         probes.push_back({.what = "products by all lanes of a work-group",
                           .text = kProduct,
@@ -311,11 +319,17 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::
     return probes;
 }
 
-Probe probe_of_subgroups() {
-    return {.what = "sums by subgroups of a work-group",
-            .text = kRowSums,
+Probe probe_of_subgroups(std::uint32_t lanes) {
+    const bool are_rows = lanes > kOfSums;
+    return {.what = are_rows ? "sums by subgroups of a work-group's rows"
+                             : "sums by subgroups of a work-group",
+            .text = are_rows ? kSumsOfRows : kRowSums,
             // Sums of int32 are int64, which lanes exchange by memory.
-            .operands = [] { return std::vector{some_rows(DType::Float32)}; },
+            .operands =
+                [=] {
+                    const Tensor rows = some_rows(DType::Float32);
+                    return std::vector{are_rows ? rows.reshape({3, 7, kCount / 7}) : rows};
+                },
             .points = vulkan::PointsAre::Groups,
             .otherwise = "lanes use memory instead"};
 }

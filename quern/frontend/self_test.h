@@ -37,8 +37,9 @@ struct Probe {
 /// What a kernel needs. `lanes`: of a point in its code, at most; 0 where an invocation does one.
 std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::uint32_t lanes);
 
-/// Where lanes of a work-group tell each other values without memory.
-Probe probe_of_subgroups();
+/// Where lanes of a work-group tell each other values without memory; so many of them, of which
+/// more than 16 are in rows.
+Probe probe_of_subgroups(std::uint32_t lanes);
 
 /// Where they multiply matrices together, by an atom of the device.
 Probe probe_of_matrices(const lir::Atom& atom);

@@ -157,10 +157,10 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         return g.atom.rows > 0 && goes_without(probe_of_matrices(g.atom));
     });
     if (has_wrong_atoms) code = make(vulkan::PointsAre::GroupsByLanes);
-    const bool has_subgroups = has([](const vulkan::Groups& g) { return g.subgroup > 1; });
-    if (has_subgroups && goes_without(probe_of_subgroups())) {
-        code = make(vulkan::PointsAre::GroupsByMemory);
-    }
+    const bool has_wrong_subgroups = has([&](const vulkan::Groups& g) {
+        return g.subgroup > 1 && goes_without(probe_of_subgroups(g.invocations / g.points));
+    });
+    if (has_wrong_subgroups) code = make(vulkan::PointsAre::GroupsByMemory);
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
     if (code->is_of_code) raise(UncompiledCode(device, code->error));
     if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));

@@ -50,7 +50,8 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
     for (const DType dtype : kAll) {
         for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
             std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, 128);
-            probes.push_back(probe_of_subgroups());
+            probes.push_back(probe_of_subgroups(16));
+            probes.push_back(probe_of_subgroups(128));
             probes.push_back(probe_of_matrices({16, 16, 16}));
             probes.push_back(probe_of_folding());
             for (const Probe& probe : probes) {
@@ -103,6 +104,22 @@ TEST(SelfTest, FindsSumsOfFloat16WhereTheyAreFloat32) {
         return right(each);
     });
     EXPECT_NE(fault, "");
+}
+
+TEST(SelfTest, TriesLanesInRowsWhereCodeHasThem) {
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        for (const std::uint32_t lanes : {16u, 128u}) {
+            const Probe probe = probe_of_subgroups(lanes);
+            EXPECT_EQ(fault_of(probe, vulkan.device), "");
+            const Case c(probe.text, probe.operands());
+            VulkanKernels kernels;
+            const auto code = kernels.find(vulkan.device, c.kernel(), c.facts(), Numerics::Strict,
+                                           {.points = vulkan::PointsAre::Groups});
+            const vulkan::Groups& groups = code->groups.at(0);
+            EXPECT_GT(groups.subgroup, 1u) << "both drivers of CI exchange values";
+            EXPECT_EQ(groups.invocations / groups.points, lanes);
+        }
+    }
 }
 
 TEST(SelfTest, PassesOnTheDriversHere) {
