@@ -208,24 +208,32 @@ private:
         }
     }
 
-    /// With the values of lets in place of their names, the present versions of vars, and one node
-    /// for all loads of one element.
-    ExprId canonical(ExprId id) {
+    /// With each symbol replaced for which `replacement` has another expression, and one node for
+    /// all loads of one element of an operand. Those of other arrays may differ from each other.
+    template <class Replacement>
+    ExprId replaced(ExprId id, const Replacement& replacement) {
         return ir::rewrite(kernel_, id, [&](ExprId each) {
             const ir::Expr e = kernel_[each];
-            if (e.kind == ExprKind::Symbol) {
-                if (const auto let = lets_.find(e.a); let != lets_.end()) return let->second;
-                const auto version = versions_.find(e.a);
-                return version == versions_.end() ? ir::kNoExpr : version->second;
-            }
-            const bool is_of_operand =
-                e.kind == ExprKind::Load && kernel_.buffers[e.a].kind == ir::BufferKind::Operand;
-            if (!is_of_operand) return ir::kNoExpr;
+            if (e.kind == ExprKind::Symbol) return replacement(e);
+            if (e.kind != ExprKind::Load) return ir::kNoExpr;
             std::vector<ExprId> index;
-            for (int p = 0; p < e.count; ++p) index.push_back(canonical(kernel_.index_of(e, p)));
-            const auto [load, is_new] = loads_.emplace(std::pair(e.a, index), ir::kNoExpr);
+            for (int p = 0; p < e.count; ++p) {
+                index.push_back(replaced(kernel_.index_of(e, p), replacement));
+            }
+            const bool is_of_operand = kernel_.buffers[e.a].kind == ir::BufferKind::Operand;
+            const auto [load, is_new] = loads_.emplace(
+                std::tuple(e.a, is_of_operand ? ir::kNoExpr : each, index), ir::kNoExpr);
             if (is_new) load->second = kernel_.load(e.a, index, e.span);
             return load->second;
+        });
+    }
+
+    /// With the values of lets in place of their names, and the present versions of vars.
+    ExprId canonical(ExprId id) {
+        return replaced(id, [&](const ir::Expr& symbol) {
+            if (const auto let = lets_.find(symbol.a); let != lets_.end()) return let->second;
+            const auto version = versions_.find(symbol.a);
+            return version == versions_.end() ? ir::kNoExpr : version->second;
         });
     }
 
@@ -267,23 +275,21 @@ private:
         }
         versions_of(loop.body, versions);
         std::map<SymbolId, ExprId> before;
-        const auto at_earlier = [&](ExprId id) {
-            const ir::Expr e = kernel_[id];
-            if (e.kind != ExprKind::Symbol) return ir::kNoExpr;
-            if (e.a == loop.symbol) return earlier->second;
-            if (!versions.contains(e.a)) return ir::kNoExpr;
-            const auto [other, is_new] = before.emplace(e.a, ir::kNoExpr);
+        const auto at_earlier = [&](const ir::Expr& symbol) {
+            if (symbol.a == loop.symbol) return earlier->second;
+            if (!versions.contains(symbol.a)) return ir::kNoExpr;
+            const auto [other, is_new] = before.emplace(symbol.a, ir::kNoExpr);
             if (is_new) {
-                const SymbolId symbol =
-                    kernel_.add_symbol(ir::SymbolKind::Loop, e.dtype, "earlier version", loop.span);
-                made_in_[symbol] = made_in_.at(e.a);
-                other->second = kernel_.symbol(symbol);
+                const SymbolId made = kernel_.add_symbol(ir::SymbolKind::Loop, symbol.dtype,
+                                                         "earlier version", loop.span);
+                made_in_[made] = made_in_.at(symbol.a);
+                other->second = kernel_.symbol(made);
             }
             return other->second;
         };
         for (SharedUse& use : uses_) {
             if (use.lanes.loop == &loop) continue;
-            for (ExprId& index : use.index) index = ir::rewrite(kernel_, index, at_earlier);
+            for (ExprId& index : use.index) index = replaced(index, at_earlier);
         }
     }
 
@@ -319,13 +325,11 @@ private:
             for (const ir::Term& term : rest.terms) divisor = std::gcd(divisor, term.coefficient);
             if (divisor > kernel_.integer_value(reach) - kernel_.integer_value(stride)) return true;
         }
-        for (const OpenLoop& open : loops_) {
-            if (kernel_.symbol(open.loop->symbol) == others && kernel_.is_constant(open.begin, 0) &&
-                ir::proves_at_least(kernel_, stride, open.end)) {
-                return true;
-            }
-        }
-        return false;
+        return std::ranges::any_of(loops_, [&](const OpenLoop& around) {
+            return kernel_.symbol(around.loop->symbol) == others &&
+                   kernel_.is_constant(around.begin, 0) &&
+                   ir::proves_at_least(kernel_, stride, around.end);
+        });
     }
 
     /// What an index is to the lanes of a loop: a multiple of the loop's variable and a rest that
@@ -499,7 +503,7 @@ private:
     std::map<SymbolId, const ir::Stmt*> made_in_;
     std::map<std::tuple<const ir::Stmt*, Place, SymbolId>, SymbolId> made_;
     std::map<SymbolId, ExprId> lets_;
-    std::map<std::pair<BufferId, std::vector<ExprId>>, ExprId> loads_;
+    std::map<std::tuple<BufferId, ExprId, std::vector<ExprId>>, ExprId> loads_;
     std::size_t symbols_;
 
     /// Loops that begin at a constant.
