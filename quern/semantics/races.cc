@@ -83,25 +83,34 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
         }
         return separate;
     }
-    // i*E + j with j in 0..E.
-    if (loops.size() != 2 || form.terms.size() != 2) return false;
-    for (std::size_t outer = 0; outer < 2; ++outer) {
-        const ExprId i = kernel_.symbol(loops[outer]->range.symbol);
-        const LoopScope& inner = *loops[1 - outer];
-        for (std::size_t t = 0; t < 2; ++t) {
-            const ir::Expr product = kernel_[form.terms[t].atom];
-            const ir::Term& rest = form.terms[1 - t];
-            if (product.kind != ExprKind::Binary || product.op != std::uint8_t(BinaryOp::Mul))
-                continue;
-            const bool matches = (ExprId{product.a} == i && ExprId{product.b} == inner.range.end) ||
-                                 (ExprId{product.b} == i && ExprId{product.a} == inner.range.end);
-            if (matches && form.terms[t].coefficient == 1 && rest.coefficient == 1 &&
-                rest.atom == kernel_.symbol(inner.range.symbol)) {
-                return true;
-            }
+    // (i*H + j)*W + k: each stride is that of the next loop times the iterations of that.
+    if (form.terms.size() != loops.size()) return false;
+    std::vector<std::pair<ExprId, const LoopScope*>> strides;
+    for (const LoopScope* loop : loops) {
+        ExprId stride = ir::kNoExpr;
+        for (const ir::Term& term : form.terms) {
+            if (!ir::depends_on(kernel_, term.atom, loop->range.symbol)) continue;
+            const ExprId factor =
+                ir::exact_quotient(kernel_, term.atom, kernel_.symbol(loop->range.symbol));
+            if (exists(stride) || !exists(factor)) return false;
+            stride =
+                simplify(kernel_.binary(BinaryOp::Mul, factor, kernel_.integer(term.coefficient)));
         }
+        if (!exists(stride) || !kernel_.is_constant(loop->range.step, 1)) return false;
+        const bool varies = std::ranges::any_of(loops, [&](const LoopScope* other) {
+            return ir::depends_on(kernel_, stride, other->range.symbol) ||
+                   ir::depends_on(kernel_, loop->range.end, other->range.symbol);
+        });
+        if (varies) return false;
+        strides.emplace_back(stride, loop);
     }
-    return false;
+    for (ExprId reach = one(); !strides.empty();) {
+        const auto next = std::ranges::find(strides, reach, [](const auto& s) { return s.first; });
+        if (next == strides.end()) return false;
+        reach = simplify(kernel_.binary(BinaryOp::Mul, reach, next->second->range.end));
+        strides.erase(next);
+    }
+    return true;
 }
 
 std::pair<ExprId, ExprId> Lowering::quotient_of(ExprId id) {
@@ -156,6 +165,13 @@ const LoopScope* Lowering::not_told_apart(const Access& store) {
             bool told = here.size() == 1 && tells_apart(forms[p], store.slice_length[p], *here[0]);
             told = told || (here.size() > 1 && !exists(store.slice_length[p]) &&
                             is_mixed_radix(forms[p], here));
+            // Loops of the point may make up the rest, as c in g * per + c.
+            std::vector<const LoopScope*> all = here;
+            for (const LoopScope& inner : store.loops) {
+                if (!inner.parallel && uses(store.index[p], &inner)) all.push_back(&inner);
+            }
+            told = told || (all.size() > here.size() && !here.empty() &&
+                            !exists(store.slice_length[p]) && is_mixed_radix(forms[p], all));
             const auto digit = digit_of(kernel_, forms[p]);
             if (digit && here.size() == 1 && !told) {
                 std::vector<ExprId> own;

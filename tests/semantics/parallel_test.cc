@@ -35,6 +35,32 @@ TEST(Check81, StridedPairsAreNoRaceAndNeighboursAre) {
     EXPECT_EQ(stores("  out[d] = x[d]\n  out[d] = 2.0 * x[d]"), "");
 }
 
+TEST(Check81, RowMajorStoresByNamedDimensionsAreApart) {
+    const auto store = [](const std::string& loops, const std::string& index) {
+        return findings(
+                   "compute(x) {\n@kernel custom\n" + loops + " out[" + index +
+                       "] = 1.0 + x[0, 0, 0]\n}",
+                   with({{{3, 4, 5}}},
+                        {{"a", std::int64_t(3)}, {"b", std::int64_t(4)}, {"c", std::int64_t(5)}}))
+            .substr(0, 5);
+    };
+    const std::string parallel = "for i in 0..a, j in 0..b, k in 0..c:";
+    EXPECT_EQ(store(parallel, "(i * b + j) * c + k"), "");
+    EXPECT_EQ(store(parallel, "i * b * c + j * c + k"), "");
+    EXPECT_EQ(store(parallel, "(k * a + i) * b + j"), "");
+    EXPECT_EQ(store(parallel, "(i * c + j) * c + k"), "E0510");
+    EXPECT_EQ(store(parallel, "i * b + j * c + k"), "E0510");
+    EXPECT_EQ(store(parallel, "(i * b + j) * c + k + i"), "E0510");
+    // The last loops are those of a point.
+    const std::string of_point =
+        "for i in 0..a:\n  let first = x[0, 0, 0]\n  for j in 0..b, k in 0..c:";
+    EXPECT_EQ(store(of_point, "(i * b + j) * c + k"), "");
+    EXPECT_EQ(store(of_point, "(i * c + j) * c + k"), "E0510");
+    EXPECT_EQ(store("for i in 0..a, k in 0..c:\n  let first = x[0, 0, 0]\n  for j in 0..b:",
+                    "i * b + j, k"),
+              "");
+}
+
 TEST(Check81, AnIndexThatMixesTwoParallelLoopsMustTellThemApart) {
     const auto store = [](const std::string& index) {
         return findings("compute(x) {\n@kernel custom\nfor i in 0..3, j in 0..4: out[" + index +
@@ -300,6 +326,10 @@ TEST(E0513, VarsAndLetsAreTheirPresentValues) {
               "");
     EXPECT_EQ(said("for a in 0..3:\n  let e = 4\n  for i in 0..16: t[i + e] = x[b, i % 64]\n"), "");
     EXPECT_EQ(said("var d = 0\nif x[b, 0] > 0.0: d = 1\nfor i in 0..40: t[i + d] = x[b, i % 64]\n"),
+              "");
+    // An element of another array says where, in each iteration the same.
+    EXPECT_EQ(said("shared var u[64]: int64\nfor i in 0..64: u[i] = i64(x[b, i])\nbarrier()\n"
+                   "var d = 0\nfor i in 0..8: t[u[i + d]] += 1.0\n"),
               "");
     // In halves, by a var.
     EXPECT_EQ(said("var h = 32\nfor a in 0..6:\n  for i in 0..h: t[i] += t[i + h]\n  barrier()\n"
