@@ -99,6 +99,21 @@ bool Lowering::divides(ExprId quotient, ExprId divisor) const {
            ExprId{e.b} == divisor;
 }
 
+namespace {
+
+/// Whether an operation may give what neither of its operands is, but for the sign.
+bool rounds(const Expr& e) {
+    if (e.kind == ExprKind::Unary) {
+        const auto op = static_cast<ir::UnaryOp>(e.op);
+        return op != ir::UnaryOp::Neg && op != ir::UnaryOp::Abs;
+    }
+    if (e.kind != ExprKind::Binary) return false;
+    const auto op = static_cast<BinaryOp>(e.op);
+    return op != BinaryOp::Min && op != BinaryOp::Max;
+}
+
+}  // namespace
+
 ExprId Lowering::convert(ExprId expr, DType from, DType to) {
     if (from == to) return expr;
     const Expr e = kernel_[expr];
@@ -113,11 +128,13 @@ ExprId Lowering::convert(ExprId expr, DType from, DType to) {
     }
     if (!is_floating(from) || !is_floating(to)) return kernel_.cast(expr, to, e.span);
 
-    // A weak float is made again in the dtype that it meets, so that nothing is rounded twice.
+    // A weak float is made again in a wider dtype that it meets. In a narrower one its parts would
+    // be rounded too, and may be too large for it: what it is is rounded then, and numbers once.
     const auto again = [&](std::uint32_t id) {
         const ExprId child{id};
         return kernel_[child].dtype == from ? convert(child, from, to) : child;
     };
+    if (size_of(to) < size_of(from) && rounds(e)) return kernel_.cast(expr, to, e.span);
     switch (e.kind) {
         case ExprKind::Const:
             return kernel_.floating(kernel_.floating_value(expr), to, e.span);

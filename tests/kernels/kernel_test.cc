@@ -130,6 +130,22 @@ TEST(Kernel, RunsOnTheDeviceThatIsNamed) {
     EXPECT_THROWS(DeviceError, "E0601", Kernel(kScale).on(Device("cuda:9")));
 }
 
+/// In float16 the sine's argument would be infinite or a multiple of 32, and 219 * 300 too large.
+TEST(Kernel, AnExpressionOfLoopVariablesBesideFloat16IsRoundedAtItsEnd) {
+    const Tensor ones = Kernel(kScale)(Tensor({66000}, DType::Float16), arg("factor", 0.0));
+    const auto of = [&](const std::string& value) {
+        return Kernel("compute(x) {\n@kernel custom\nfor s in 0..n: out[s] = (x[s] + 1.0) * " +
+                      value + "\n}")(ones)
+            .values();
+    };
+    const std::vector<double> cosines = of("cos(s)"), parts = of("(s * 300.0 / 40000.0)");
+    for (const std::size_t s : {0, 219, 2049, 65519, 65520, 65999}) {
+        // Half a unit of float16, of which 1 has 2^-10, and what float32 has of the angle.
+        EXPECT_NEAR(cosines[s], std::cos(double(s)), 0x1p-11) << s;
+        EXPECT_NEAR(parts[s], double(s) * 300 / 40000, double(s) * 300 / 40000 * 0x1p-11) << s;
+    }
+}
+
 /// The longest code there is where a device has no float64, and longer by lanes of a work-group.
 TEST(Kernel, ACosineOfFloat64RunsOnEveryDevice) {
     const std::vector<double> angles = {0, 0.5, -2, 31.25, 1e6};

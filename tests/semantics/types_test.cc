@@ -83,6 +83,13 @@ TEST(Types, AWeakLiteralIsMadeInTheDtypeItMeets) {
     const std::string cir =
         analyse(elementwise("a", "a[i] * (1.0 / 3.0)"), of(DType::Float64)).cir();
     EXPECT_TRUE(contains(cir, "a[i] * (1.0:float64 / 3.0:float64)"));
+    // Literals of either sign are rounded once.
+    for (const char* number : {"0.1", "-0.1", "min(0.1, 0.3)"}) {
+        EXPECT_FALSE(contains(
+            analyse(elementwise("a", std::string("a[i] * ") + number), of(DType::Float16)).cir(),
+            "float32"))
+            << number;
+    }
 }
 
 TEST(Types, AVarIsTheJoinOfItsAssignments) {
