@@ -262,11 +262,11 @@ private:
     /// Lanes that are done with an iteration go on with the next one, so that what they did is at
     /// another value of the loop's variable. The loop that they share out has no order.
     void at_earlier_iteration(const ir::Stmt& loop) {
-        auto [earlier, fresh] = earlier_.emplace(loop.symbol, ir::kNoExpr);
-        if (fresh) {
-            earlier->second = kernel_.symbol(
+        if (!earlier_.contains(loop.symbol)) {
+            earlier_[loop.symbol] = kernel_.symbol(
                 kernel_.add_symbol(ir::SymbolKind::Loop, DType::Int64, "earlier", loop.span));
         }
+        const ExprId earlier = earlier_[loop.symbol];
         std::set<SymbolId> versions;
         for (const auto& [place, version] : made_) {
             if (std::get<0>(place) == &loop && std::get<1>(place) == Place::Begin) {
@@ -276,7 +276,7 @@ private:
         versions_of(loop.body, versions);
         std::map<SymbolId, ExprId> before;
         const auto at_earlier = [&](const ir::Expr& symbol) {
-            if (symbol.a == loop.symbol) return earlier->second;
+            if (symbol.a == loop.symbol) return earlier;
             if (!versions.contains(symbol.a)) return ir::kNoExpr;
             const auto [other, is_new] = before.emplace(symbol.a, ir::kNoExpr);
             if (is_new) {
