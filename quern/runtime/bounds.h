@@ -22,9 +22,9 @@ struct Bounds {
 /// Measures for half a second or so, on `threads` threads.
 Bounds measure_bounds(int threads);
 
-/// One loop over `count` numbers each, of the widest vectors that this processor has: what the
-/// bounds of memory are the rate of. For callers who time them beside what they compare, as the
-/// memory of a shared machine is faster at some times than at others.
+/// One loop over `count` numbers each, of the widest vectors that this processor has: what
+/// benchmarks take for the bounds of memory. For callers who time them beside what they compare, as
+/// the memory of a shared machine is faster at some times than at others.
 void plain_copy(const float* src, float* dst, std::int64_t count, int threads);
 void plain_read(const float* src, std::int64_t count, int threads);
 

@@ -196,15 +196,14 @@ private:
         versions_[var] = kernel_.symbol(made->second);
     }
 
-    /// The versions that statements of a block make.
-    void versions_of(const std::vector<ir::Stmt>& block, std::set<SymbolId>& found) const {
-        for (const ir::Stmt& s : block) {
-            const auto first = made_.lower_bound(std::tuple(&s, Place::Begin, SymbolId(0)));
-            for (auto made = first; made != made_.end() && std::get<0>(made->first) == &s; ++made) {
-                found.insert(made->second);
-            }
-            versions_of(s.body, found);
-            versions_of(s.otherwise, found);
+    /// The versions that a statement makes, those inside included.
+    void versions_of(const ir::Stmt& s, std::set<SymbolId>& found) const {
+        const auto first = made_.lower_bound(std::tuple(&s, Place::Begin, SymbolId(0)));
+        for (auto made = first; made != made_.end() && std::get<0>(made->first) == &s; ++made) {
+            found.insert(made->second);
+        }
+        for (const auto* block : {&s.body, &s.otherwise}) {
+            for (const ir::Stmt& inner : *block) versions_of(inner, found);
         }
     }
 
@@ -268,12 +267,7 @@ private:
         }
         const ExprId earlier = earlier_[loop.symbol];
         std::set<SymbolId> versions;
-        for (const auto& [place, version] : made_) {
-            if (std::get<0>(place) == &loop && std::get<1>(place) == Place::Begin) {
-                versions.insert(version);
-            }
-        }
-        versions_of(loop.body, versions);
+        versions_of(loop, versions);
         std::map<SymbolId, ExprId> before;
         const auto at_earlier = [&](const ir::Expr& symbol) {
             if (symbol.a == loop.symbol) return earlier;

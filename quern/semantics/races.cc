@@ -96,7 +96,7 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
             stride =
                 simplify(kernel_.binary(BinaryOp::Mul, factor, kernel_.integer(term.coefficient)));
         }
-        if (!exists(stride) || !kernel_.is_constant(loop->range.step, 1)) return false;
+        if (!exists(stride)) return false;
         const bool varies = std::ranges::any_of(loops, [&](const LoopScope* other) {
             return ir::depends_on(kernel_, stride, other->range.symbol) ||
                    ir::depends_on(kernel_, loop->range.end, other->range.symbol);

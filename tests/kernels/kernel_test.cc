@@ -130,7 +130,7 @@ TEST(Kernel, RunsOnTheDeviceThatIsNamed) {
     EXPECT_THROWS(DeviceError, "E0601", Kernel(kScale).on(Device("cuda:9")));
 }
 
-/// In float16 the sine's argument would be infinite or a multiple of 32, and 219 * 300 too large.
+/// In float16 the angle would be infinite or a multiple of 32, and 219 * 300 too large.
 TEST(Kernel, AnExpressionOfLoopVariablesBesideFloat16IsRoundedAtItsEnd) {
     const Tensor ones = Kernel(kScale)(Tensor({66000}, DType::Float16), arg("factor", 0.0));
     const auto of = [&](const std::string& value) {

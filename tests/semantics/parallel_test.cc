@@ -48,6 +48,7 @@ TEST(Check81, RowMajorStoresByNamedDimensionsAreApart) {
     EXPECT_EQ(store(parallel, "(i * b + j) * c + k"), "");
     EXPECT_EQ(store(parallel, "i * b * c + j * c + k"), "");
     EXPECT_EQ(store(parallel, "(k * a + i) * b + j"), "");
+    EXPECT_EQ(store("for i in 0..a, j in 0..b step 2:", "i * b + j"), "");
     EXPECT_EQ(store(parallel, "(i * c + j) * c + k"), "E0510");
     EXPECT_EQ(store(parallel, "i * b + j * c + k"), "E0510");
     EXPECT_EQ(store(parallel, "(i * b + j) * c + k + i"), "E0510");
@@ -233,6 +234,9 @@ const std::string kFilled =
     "shared var t[64]: float32\nfor i in 0..64: t[i] = x[b, i]\nbarrier()\n";
 const std::string kReversed = "barrier()\nfor i in 0..64: out[b, i] = t[63 - i]\n";
 
+/// What is said of statements between those two.
+std::string said(const std::string& between) { return of_point(kFilled + between + kReversed); }
+
 TEST(E0513, ElementsOfOtherIterationsAreApart) {
     // Every lane's own, in iterations around the lanes.
     EXPECT_EQ(of_point("shared var t[8]: float32\nfor i in 0..8: t[i] = 0.0\nbarrier()\n"
@@ -258,9 +262,6 @@ TEST(E0513, ElementsOfOtherIterationsAreApart) {
 }
 
 TEST(E0513, RangesOfLanesThatDoNotOverlapAreApart) {
-    const auto said = [](const std::string& between) {
-        return of_point(kFilled + between + kReversed);
-    };
     EXPECT_EQ(said("for i in 0..32: t[i] = t[i] + t[i + 32]\n"), "");
     EXPECT_EQ(said("for i in 0..33: t[i] = t[i] + t[i + 32]\n"), "E0513");
     EXPECT_EQ(said("for i in 0..32: t[i + 32] = t[i] + t[i + 32]\n"), "");
@@ -301,9 +302,6 @@ TEST(E0513, RowsOfConstantsAreApart) {
 }
 
 TEST(E0513, VarsAndLetsAreTheirPresentValues) {
-    const auto said = [](const std::string& between) {
-        return of_point(kFilled + between + kReversed);
-    };
     EXPECT_EQ(said("var d = 1\nfor i in 0..8: t[i + d] = t[i + d] * 0.5\n"), "");
     EXPECT_EQ(said("let d = 1\nfor i in 0..8: t[i + d] = t[i + d] * 0.5\n"), "");
     EXPECT_EQ(said("for i in 0..8: t[i + i64(x[b, s])] = t[i + i64(x[b, s])] + 1.0\n"), "");
@@ -331,6 +329,11 @@ TEST(E0513, VarsAndLetsAreTheirPresentValues) {
     EXPECT_EQ(said("shared var u[64]: int64\nfor i in 0..64: u[i] = i64(x[b, i])\nbarrier()\n"
                    "var d = 0\nfor i in 0..8: t[u[i + d]] += 1.0\n"),
               "");
+    // A branch sees what there was before the other.
+    EXPECT_EQ(
+        said("var d = 0\nfor i in 0..8:\n  t[i + d] = 1.0\n  if x[b, i % 64] > 0.0:\n    d = 0\n"
+             "  else:\n    t[i + d] = 2.0\n"),
+        "");
     // In halves, by a var.
     EXPECT_EQ(said("var h = 32\nfor a in 0..6:\n  for i in 0..h: t[i] += t[i + h]\n  barrier()\n"
                    "  h = h / 2\n"),
@@ -349,15 +352,15 @@ TEST(E0513, VarsAndLetsAreTheirPresentValues) {
 }
 
 TEST(E0513, ABarrierOfALoopThatMayNotRunIsNotPassed) {
-    const auto said = [](const std::string& loop) {
+    const auto behind = [](const std::string& loop) {
         return of_point("shared var t[64]: float32\nfor i in 0..64: t[i] = x[b, i]\n" + loop +
                         "for i in 0..64: out[b, i] = t[63 - i]\n");
     };
-    EXPECT_EQ(said("for a in 0..b: barrier()\n"), "E0513");
-    EXPECT_EQ(said("for a in 0..0: barrier()\n"), "E0513");
-    EXPECT_EQ(said("for a in 0..b + 1: barrier()\n"), "");
-    EXPECT_EQ(said("for a in 0..2: barrier()\n"), "");
-    EXPECT_EQ(said("for a in 0..rows: barrier()\n"), "");
+    EXPECT_EQ(behind("for a in 0..b: barrier()\n"), "E0513");
+    EXPECT_EQ(behind("for a in 0..0: barrier()\n"), "E0513");
+    EXPECT_EQ(behind("for a in 0..b + 1: barrier()\n"), "");
+    EXPECT_EQ(behind("for a in 0..2: barrier()\n"), "");
+    EXPECT_EQ(behind("for a in 0..rows: barrier()\n"), "");
 }
 
 /// Each is twice the one before: nothing walks what they stand for.

@@ -201,10 +201,7 @@ private:
         schedule::Target target = are_groups ? kGroups : kInvocations;
         target.subgroup = has_subgroups ? abilities.subgroup : 1;
         target.group_bytes = abilities.group_bytes();
-        if (points == PointsAre::Groups) target.atoms = abilities.atoms;
-        if (variant.atom.rows > 0)
-            std::erase_if(target.atoms,
-                          [&](const lir::Atom& atom) { return atom != variant.atom; });
+        if (points == PointsAre::Groups) target.atoms = atoms_for(variant, abilities.atoms);
         const Integers integers = points == PointsAre::InvocationsOf32
                                       ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
                                       : abilities.integers;

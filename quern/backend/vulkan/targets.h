@@ -36,6 +36,14 @@ inline const schedule::Target kInvocations{.lanes = 1, .native = kNative, .regis
 inline const schedule::Target kGroups{
     .lanes = 16, .rows = 8, .has_packets = true, .native = kNative, .registers = 8};
 
+/// Those of a device's atoms that a variant of code may have.
+inline std::vector<lir::Atom> atoms_for(const Variant& variant, std::vector<lir::Atom> atoms) {
+    if (variant.atom.rows > 0) {
+        std::erase_if(atoms, [&](const lir::Atom& atom) { return atom != variant.atom; });
+    }
+    return atoms;
+}
+
 /// A kernel as invocations of a device run it.
 struct Lowered {
     schedule::Plan plan;

@@ -96,10 +96,7 @@ public:
             points != PointsAre::Invocations && points != PointsAre::InvocationsOf32;
         schedule::Target target = are_groups ? kGroups : kInvocations;
         if (are_groups && points != PointsAre::GroupsByMemory) target.subgroup = kind.subgroup;
-        if (points == PointsAre::Groups) target.atoms = kind.atoms;
-        if (variant.atom.rows > 0)
-            std::erase_if(target.atoms,
-                          [&](const lir::Atom& atom) { return atom != variant.atom; });
+        if (points == PointsAre::Groups) target.atoms = atoms_for(variant, kind.atoms);
         Integers integers;
         if (kind.has_only_32_bits || points == PointsAre::InvocationsOf32) {
             integers = {.has_8 = false, .has_16 = false, .has_64 = false};
