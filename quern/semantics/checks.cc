@@ -16,13 +16,18 @@ void Lowering::check_bounds() {
         if (access.is_store || access.guarded || access.buffer >= kernel_.operand_count) continue;
         for (std::size_t p = 0; p < access.index.size(); ++p) {
             if (exists(access.slice_length[p])) continue;
+            const ExprId extent = kernel_.extent(access.buffer, std::uint32_t(p));
             // A bare index made the loop's end the extent.
             const bool bare =
                 std::any_of(access.loops.begin(), access.loops.end(), [&](const LoopScope& loop) {
-                    return loop.from_zero && kernel_.symbol(loop.range.symbol) == access.index[p];
+                    return loop.from_zero && kernel_.symbol(loop.range.symbol) == access.index[p] &&
+                           !is_part_of_declared(loop.range.end, extent);
                 });
             const ExprId run = run_of(access.index[p], access.loops);
-            if (bare || (exists(run) && !kernel_.is_constant(run))) continue;
+            if (bare ||
+                (exists(run) && !kernel_.is_constant(run) && !is_part_of_declared(run, extent))) {
+                continue;
+            }
             const std::string& name = kernel_.buffers[access.buffer].name;
             const ExprId low = attained_over_loops(access.index[p], access.loops, false);
             const ExprId high = attained_over_loops(access.index[p], access.loops, true);
@@ -33,7 +38,6 @@ void Lowering::check_bounds() {
                 continue;
             }
             if (!exists(high)) continue;
-            const ExprId extent = kernel_.extent(access.buffer, std::uint32_t(p));
             bool outside = ir::proves_at_least(kernel_, high, extent);
             for (std::size_t c = 0; c < kernel_.constraints.size() && !outside; ++c) {
                 const ir::Constraint constraint = kernel_.constraints[c];

@@ -81,6 +81,26 @@ void Lowering::require(ExprId left, ExprId right, Rule rule, Code code, Span spa
     kernel_.constraints.push_back({left, right, rule, code, span});
 }
 
+bool Lowering::is_part_of_declared(ExprId end, ExprId extent) {
+    const auto declared = std::ranges::find_if(kernel_.constraints, [&](const ir::Constraint& c) {
+        return c.rule == Rule::Declared && c.right == extent;
+    });
+    if (declared == kernel_.constraints.end() || declared->left == end) return false;
+    const std::set<std::uint32_t> known =
+        bound_by([](const ir::Constraint& c) { return c.rule == Rule::Declared; });
+    std::set<std::uint32_t> whole = dims_of(declared->left);
+    for (const auto& [opaque, parts] : opaque_) {
+        if (whole.count(opaque)) whole.merge(dims_of(parts));
+    }
+    return std::ranges::all_of(dims_of(end), [&](std::uint32_t dim) {
+        return whole.count(dim) > 0 || known.count(dim) > 0;
+    });
+}
+
+void Lowering::require_whole(ExprId end, ExprId extent, Rule rule, Span span) {
+    if (!is_part_of_declared(end, extent)) require(end, extent, rule, Code::E0501, span);
+}
+
 void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span span) {
     const ExprId extent = kernel_.extent(operand, std::uint32_t(axis));
     bool is_guarded = false, below_number = false;
@@ -88,7 +108,7 @@ void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span sp
         if (guarded != index) continue;
         if (kernel_.is_constant(limit)) below_number = true;
         if (kernel_[limit].kind != ExprKind::Dim) continue;
-        require(limit, extent, Rule::Guard, Code::E0501, span);
+        require_whole(limit, extent, Rule::Guard, span);
         is_guarded = true;
     }
     if (is_guarded) return;
@@ -96,7 +116,7 @@ void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span sp
     if (kernel_[index].kind == ExprKind::Binary) {
         const ExprId run = run_of(index, loops_);
         if (exists(run) && contains(kernel_, run, ExprKind::Dim)) {
-            return require(run, extent, Rule::BareIndex, Code::E0501, span);
+            return require_whole(run, extent, Rule::BareIndex, span);
         }
     }
     const ir::Affine form =
@@ -111,7 +131,7 @@ void Lowering::bind_index(std::uint32_t operand, int axis, ExprId index, Span sp
         // Below a number, how far a loop to another number runs says nothing of the operand.
         if (below_number && kernel_.is_constant(loop.range.end)) continue;
         if (coefficient == 1 && form.constant == 0) {
-            require(loop.range.end, extent, Rule::BareIndex, Code::E0501, span);
+            require_whole(loop.range.end, extent, Rule::BareIndex, span);
         } else if (coefficient > 1 && form.constant >= 0 && form.constant < coefficient) {
             Strided& group = strided_[{operand, axis, loop.range.symbol, coefficient}];
             group.offsets.insert(form.constant);
@@ -197,11 +217,16 @@ bool Lowering::is_multiple_of(ExprId id, std::uint32_t dim) const {
 }
 
 std::set<std::uint32_t> Lowering::bound_dims() const {
+    return bound_by([](const ir::Constraint&) { return true; });
+}
+
+std::set<std::uint32_t> Lowering::bound_by(bool (*counts)(const ir::Constraint&)) const {
     // As binding solves: a constraint gives the one dim that is left in it.
     std::set<std::uint32_t> bound;
     for (bool progress = true; progress;) {
         progress = false;
         for (const ir::Constraint& c : kernel_.constraints) {
+            if (!counts(c)) continue;
             std::set<std::uint32_t> unknown = dims_of(c.left);
             unknown.merge(dims_of(c.right));
             std::erase_if(unknown, [&](std::uint32_t dim) { return bound.count(dim) > 0; });
@@ -266,7 +291,16 @@ void Lowering::range_of_read(const Access& access, const LoopScope& loop, Answer
         const ir::Affine form = ir::affine_of(kernel_, access.index[p]);
         const auto term = std::find_if(form.terms.begin(), form.terms.end(),
                                        [&](const ir::Term& t) { return t.atom == symbol; });
-        if (term == form.terms.end() || term->coefficient <= 0) continue;
+        if (term == form.terms.end() || term->coefficient <= 0) {
+            // Of an index that runs down, or whose loop another one bounds: the whole axis.
+            const ExprId last = attained_over_loops(access.index[p], access.loops, true);
+            const ExprId past = simplify(kernel_.binary(BinaryOp::Sub, loop.range.end, one()));
+            if (last == past) {
+                add_range(answers, dim, 1, kernel_.extent(access.buffer, std::uint32_t(p)),
+                          access.index_spans[p]);
+            }
+            continue;
+        }
         const std::int64_t factor = term->coefficient;
         const ExprId rest = simplify(
             kernel_.binary(BinaryOp::Sub, access.index[p],

@@ -404,6 +404,13 @@ private:
     ExprId extent_expression(NodeId id, bool may_be_opaque);
     ExprId dim_named(const std::string& name, Span span);
     void require(ExprId left, ExprId right, ir::Rule rule, Code code, Span span);
+
+    /// Whether a shape declares another extent, and all dims of `end` have values of declarations
+    /// or of the host: indices below `end` then read a part of the axis.
+    bool is_part_of_declared(ExprId end, ExprId extent);
+
+    /// That indices below `end` reach all of an axis, unless they read a part of a declared one.
+    void require_whole(ExprId end, ExprId extent, ir::Rule rule, Span span);
     void bind_index(std::uint32_t operand, int axis, ExprId index, Span span);
 
     /// The E of an index that takes each of 0, ..., E - 1: a loop variable, or its quotient or
@@ -433,6 +440,7 @@ private:
 
     /// The dims to which the constraints so far give a value.
     std::set<std::uint32_t> bound_dims() const;
+    std::set<std::uint32_t> bound_by(bool (*counts)(const ir::Constraint&)) const;
 
     /// The least or largest value of an expression, or nothing: one that it has if no loop is
     /// empty, or one that it does not pass.
