@@ -81,6 +81,15 @@ std::optional<bool> Lowering::covers_axis(const Access& store, std::size_t p, Ex
     }
     if (!loop) return false;
     if (!coverage.loops.insert(loop->range.symbol).second) return std::nullopt;
+    for (const LoopScope& other : store.loops) {
+        if (!ir::depends_on(kernel_, loop->range.begin, other.range.symbol) &&
+            !ir::depends_on(kernel_, loop->range.end, other.range.symbol)) {
+            continue;
+        }
+        // Whole blocks side by side leave nothing out; a triangle does.
+        const bool is_new = coverage.loops.insert(other.range.symbol).second;
+        if (!is_new || !fills_block_of(*loop, other, extent)) return std::nullopt;
+    }
     const ExprId low = over_loops(index, store.loops, false);
     const ExprId high = over_loops(index, store.loops, true);
     if (!exists(low) || !exists(high)) return std::nullopt;

@@ -455,6 +455,13 @@ private:
     void check_bounds();
     void check_races();
     bool tells_apart(const ir::Affine& form, ExprId slice_length, const LoopScope& loop);
+
+    /// Where elements end that only this step of the loop has, if `inner` begins with the first of
+    /// them and passes none of another step; else nothing.
+    ExprId block_of(const LoopScope& inner, const LoopScope& loop);
+
+    /// Whether `inner` runs through all of those below the extent, and the first one is 0.
+    bool fills_block_of(const LoopScope& inner, const LoopScope& loop, ExprId extent);
     bool is_mixed_radix(const ir::Affine& form, const std::vector<const LoopScope*>& loops);
 
     /// What an index is a quotient of, and by what in all: i and b*c of i / b / c, x and 1 of x.

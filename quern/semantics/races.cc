@@ -113,6 +113,26 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
     return true;
 }
 
+ExprId Lowering::block_of(const LoopScope& inner, const LoopScope& loop) {
+    // i + 4 of i..min(i + 4, n), i in steps of 4; 4*i + 4 of 4*i..4*i + 3.
+    const ir::Affine begin = ir::affine_of(kernel_, inner.range.begin);
+    if (begin.terms.size() != 1 || begin.terms[0].atom != kernel_.symbol(loop.range.symbol) ||
+        !kernel_.is_constant(loop.range.step)) {
+        return ir::kNoExpr;
+    }
+    const std::int64_t rows =
+        std::abs(begin.terms[0].coefficient) * kernel_.integer_value(loop.range.step);
+    const ExprId end = kernel_.binary(BinaryOp::Add, inner.range.begin, kernel_.integer(rows));
+    return ir::proves_at_least(kernel_, end, inner.range.end) ? end : ir::kNoExpr;
+}
+
+bool Lowering::fills_block_of(const LoopScope& inner, const LoopScope& loop, ExprId extent) {
+    const ExprId end = block_of(inner, loop);
+    const ir::Affine begin = ir::affine_of(kernel_, inner.range.begin);
+    return exists(end) && loop.from_zero && begin.constant == 0 && begin.terms[0].coefficient > 0 &&
+           ir::proves_at_least(kernel_, inner.range.end, minimum(end, extent));
+}
+
 std::pair<ExprId, ExprId> Lowering::quotient_of(ExprId id) {
     ExprId divisor = one();
     for (auto digit = digit_of(kernel_, ir::affine_of(kernel_, id)); digit && !digit->is_remainder;
@@ -154,6 +174,15 @@ const LoopScope* Lowering::not_told_apart(const Access& store) {
     const auto uses = [&](ExprId id, const LoopScope* loop) {
         return ir::depends_on(kernel_, id, loop->range.symbol);
     };
+    // An index that is a loop's own variable tells the block that it runs through.
+    for (const LoopScope& inner : store.loops) {
+        const bool is_index = std::ranges::any_of(forms, [&](const ir::Affine& form) {
+            return form.terms.size() == 1 &&
+                   form.terms[0].atom == kernel_.symbol(inner.range.symbol);
+        });
+        if (!is_index) continue;
+        std::erase_if(open, [&](const LoopScope* loop) { return exists(block_of(inner, *loop)); });
+    }
     // An index in which one loop is not yet told apart tells it; others may stand beside it.
     for (bool progress = true; progress && !open.empty();) {
         progress = false;

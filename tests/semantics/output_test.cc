@@ -173,6 +173,9 @@ TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
     EXPECT_EQ(piped(part, "abs"), "");
     EXPECT_EQ(piped(part, "exp"), "E0421 3:16 `out[i]`");
     EXPECT_EQ(piped(part, "rsqrt"), "E0421 3:16 `out[i]`");
+    const std::string below = "for i in 0..n:\n  for j in 0..i + 1: out[i, j] = x[i]";
+    EXPECT_EQ(piped(below, "exp"), "E0421 4:22 `out[i, j]`");
+    EXPECT_EQ(piped(below, "abs"), "");
     EXPECT_EQ(piped(twice, "abs"), "E0421 5:3 `out[i]`");
 }
 
@@ -198,6 +201,20 @@ TEST(N0801, IsSaidExactlyWhenElementsMayStayUnwritten) {
     EXPECT_EQ(notes("for i in 0..n: out[i, i] = x[i]"), "N0801 3:16 `out[i, i]`");
     EXPECT_EQ(notes("for i in 0..n:\n  if x[i] > 0.0: out[i] = x[i]\n  else: out[i] = 0.0"), "");
     EXPECT_EQ(notes("for i in 0..n: out[n - 1 - i] = x[i]"), "");
+    const auto blocks = [&](const std::string& outer, const std::string& inner) {
+        return notes("for q in 0..n:\n  let first = x[q]\n  for i in " + outer +
+                     ":\n    for j in " + inner + ": out[q, j] = first")
+            .substr(0, 5);
+    };
+    EXPECT_EQ(blocks("0..30 step 4", "i..min(i + 4, 30)"), "");
+    EXPECT_EQ(blocks("0..8", "4*i..min(4*i + 4, 30)"), "");
+    EXPECT_EQ(blocks("0..8", "4*i..4*i + 4"), "");
+    EXPECT_EQ(blocks("0..30 step 4", "i..min(i + 3, 30)"), "N0801");
+    EXPECT_EQ(blocks("0..8", "4*i..4*i + 3"), "N0801");
+    EXPECT_EQ(blocks("1..8", "4*i..4*i + 4"), "N0801");
+    EXPECT_EQ(blocks("0..8", "4*i + 1..4*i + 4"), "N0801");
+    EXPECT_EQ(blocks("0..8", "0..i + 1"), "N0801");
+    EXPECT_EQ(blocks("0..8", "i..8"), "N0801");
     EXPECT_EQ(notes("for i in 0..n: out[i, 0] = x[i]"), "");
     EXPECT_EQ(notes("out[0] = x[0]"), "");
     EXPECT_EQ(notes("for b in 0..n: out[b, 0:3] = x[0:3] * x[b]"), "");

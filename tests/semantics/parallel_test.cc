@@ -35,6 +35,27 @@ TEST(Check81, StridedPairsAreNoRaceAndNeighboursAre) {
     EXPECT_EQ(stores("  out[d] = x[d]\n  out[d] = 2.0 * x[d]"), "");
 }
 
+TEST(Check81, BlocksOfRowsOfAPointAreApart) {
+    const auto stores = [](const std::string& outer, const std::string& inner,
+                           const std::string& body) {
+        return findings("compute(x) {\n@kernel custom\nfor i in 0.." + outer + ":\n  for j in " +
+                            inner + ":\n    " + body + "\n}",
+                        with({{{30}}}, {{"n", std::int64_t(30)}, {"m", std::int64_t(8)}}));
+    };
+    EXPECT_EQ(stores("n step 4", "i..min(i + 4, n)", "out[j] = x[j]"), "");
+    EXPECT_EQ(stores("n step 4", "i..min(i + 3, n)", "out[j] = x[j]"), "");
+    EXPECT_EQ(stores("m", "4*i..min(4*i + 4, n)", "out[j] = x[j]"), "");
+    EXPECT_EQ(stores("m", "4*i + 1..4*i + 4", "out[j + 1] = 1.0 + x[0]"), "");
+    const std::string races[][3] = {
+        {"n step 4", "i..min(i + 5, n)", "out[j] = x[j]"},
+        {"n step 4", "i..n", "out[j] = x[j]"},
+        {"n step 4", "i..i + m", "out[j] = x[0]"},
+        {"n step 4", "i - 1..i + 4", "out[j + 1] = x[0]"},
+    };
+    for (const auto& [outer, inner, body] : races)
+        EXPECT_EQ(stores(outer, inner, body).substr(0, 5), "E0510") << inner << ": " << body;
+}
+
 TEST(Check81, RowMajorStoresByNamedDimensionsAreApart) {
     const auto store = [](const std::string& loops, const std::string& index) {
         return findings(
