@@ -57,7 +57,7 @@ private:
         }
         const bool is_there =
             std::uint32_t(operand) < f_.insts.size() && defined_[std::uint32_t(operand)];
-        check(id, is_there, fmt::format("%{} is not defined here", std::uint32_t(operand)));
+        if (!is_there) fail(id, fmt::format("%{} is not defined here", std::uint32_t(operand)));
         return is_there;
     }
 

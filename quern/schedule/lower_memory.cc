@@ -294,8 +294,23 @@ void Lowerer::store(const ir::Stmt& s) {
     });
 }
 
-/// True if 0 <= index < extent for every value of the loops, or because a condition says so.
+/// True if 0 <= index < extent for every value of the loops, or because a condition says so. What
+/// is lowered once for each pass of a loop is proven once.
 bool Lowerer::is_proven(ExprId index, ExprId extent) {
+    std::vector<std::uint32_t> question{std::uint32_t(index), std::uint32_t(extent)};
+    for (const ir::LoopRange& loop : reach_) {
+        question.insert(question.end(), {loop.symbol, std::uint32_t(loop.begin),
+                                         std::uint32_t(loop.end), std::uint32_t(loop.step)});
+    }
+    for (const ExprId guard : guards_) question.push_back(std::uint32_t(guard));
+    // The last word says how many guards there are, so that no two questions are alike.
+    question.push_back(std::uint32_t(guards_.size()));
+    const auto [it, is_new] = proven_.emplace(std::move(question), false);
+    if (is_new) it->second = prove(index, extent);
+    return it->second;
+}
+
+bool Lowerer::prove(ExprId index, ExprId extent) {
     const ExprId zero = k_.integer(0);
     const auto is_guarded = [&](ir::BinaryOp op, ExprId a, ExprId b) {
         const ExprId wanted = ir::simplify(k_, k_.binary(op, a, b));

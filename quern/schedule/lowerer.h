@@ -236,6 +236,7 @@ private:
     Place place(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
+    bool prove(ExprId index, ExprId extent);
     bool is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& loops, std::size_t from,
                   int& proofs);
     ExprId extent(ir::BufferId buffer, std::size_t axis);
@@ -353,6 +354,9 @@ private:
     /// where whole steps are seen to lead to its end.
     std::vector<ir::LoopRange> loops_, reach_;
     std::vector<ExprId> guards_;
+
+    /// Answers of is_proven.
+    std::map<std::vector<std::uint32_t>, bool> proven_;
 };
 
 // Inline definitions of the templates.

@@ -356,6 +356,10 @@ private:
             return LLVMBuildShuffleVector(b_, a, value(i.b),
                                           LLVMConstVector(picks.data(), i.type.lanes), "");
         }
+        if (i.op == Op::Splat && LLVMIsConstant(a)) {
+            std::vector<LLVMValueRef> copies(std::size_t(i.type.lanes), a);
+            return LLVMConstVector(copies.data(), i.type.lanes);
+        }
         if (i.op == Op::Splat) {
             const LLVMTypeRef type = types_.value(i.type);
             const LLVMValueRef first = LLVMBuildInsertElement(b_, LLVMGetPoison(type), a,
