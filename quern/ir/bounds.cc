@@ -108,8 +108,8 @@ ExprId last_value(Kernel& kernel, const LoopRange& loop) {
     return kernel.binary(BinaryOp::Add, loop.begin, kernel.binary(BinaryOp::Mul, steps, loop.step));
 }
 
-ExprId bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops, Trend toward_last) {
-    const RangeOf ranges = ranges_of(kernel, loops);
+ExprId bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops, const RangeOf& ranges,
+             Trend toward_last) {
     for (std::size_t i = loops.size(); i-- > 0;) {
         const LoopRange& loop = loops[i];
         const Affine affine = affine_of(kernel, id, ranges);
@@ -145,12 +145,14 @@ RangeOf ranges_of(Kernel& kernel, std::span<const LoopRange> loops) {
     return [known = std::move(known), lookup](const Expr& leaf) { return lookup(known, leaf); };
 }
 
-ExprId upper_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops) {
-    return bound(kernel, id, loops, Trend::Up);
+ExprId upper_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops,
+                   const RangeOf& ranges) {
+    return bound(kernel, id, loops, ranges ? ranges : ranges_of(kernel, loops), Trend::Up);
 }
 
-ExprId lower_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops) {
-    return bound(kernel, id, loops, Trend::Down);
+ExprId lower_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops,
+                   const RangeOf& ranges) {
+    return bound(kernel, id, loops, ranges ? ranges : ranges_of(kernel, loops), Trend::Down);
 }
 
 }  // namespace quern::ir

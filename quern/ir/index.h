@@ -105,9 +105,11 @@ RangeOf ranges_of(Kernel& kernel, std::span<const LoopRange> loops);
 /// use the symbols of loops before), as an expression without their symbols: each symbol is
 /// replaced by its first or last value, innermost first. It is the exact one if no loop is empty
 /// and inner bounds do not depend on outer symbols, and else a bound. kNoExpr if it is not known to
-/// be monotonic in a symbol.
-ExprId upper_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops);
-ExprId lower_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops);
+/// be monotonic in a symbol. The ranges are those of the loops: who asks often has them at hand.
+ExprId upper_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops,
+                   const RangeOf& ranges = {});
+ExprId lower_bound(Kernel& kernel, ExprId id, std::span<const LoopRange> loops,
+                   const RangeOf& ranges = {});
 
 /// Marks a dim without a value.
 inline constexpr std::int64_t kUnknown = INT64_MIN;

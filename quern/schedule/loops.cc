@@ -98,11 +98,11 @@ bool is_inner(const ir::Kernel& kernel, ExprId id, const Body& body, ir::SymbolI
 }
 
 /// c * loop + r, with one c for every store and all r within less than a step of the loop: then two
-/// iterations write different elements. `inner` are the loops inside of the nest.
+/// iterations write different elements. `inner` are the loops inside of the nest,
+/// and their ranges.
 bool tells_apart(ir::Kernel& kernel, const std::vector<Index>& indices, std::size_t axis,
                  const Stmt& loop, const std::vector<const Stmt*>& nest,
-                 std::span<const ir::LoopRange> inner) {
-    const ir::RangeOf ranges = ir::ranges_of(kernel, inner);
+                 std::span<const ir::LoopRange> inner, const ir::RangeOf& ranges) {
     const auto moves = [&](ExprId id) {
         return std::any_of(inner.begin(), inner.end(), [&](const ir::LoopRange& range) {
             return ir::depends_on(kernel, id, range.symbol);
@@ -324,11 +324,12 @@ std::string why_points_meet(ir::Kernel& kernel, const Stmt& outermost) {
     for (const Stmt* loop : body.loops) {
         inner.push_back({loop->symbol, loop->value, loop->end, loop->step});
     }
+    const ir::RangeOf ranges = ir::ranges_of(kernel, inner);
     for (const auto& [buffer, indices] : uses) {
         for (const Stmt* loop : nest) {
             bool is_told = false;
             for (std::size_t p = 0; p < indices[0].size() && !is_told; ++p) {
-                is_told = tells_apart(kernel, indices, p, *loop, nest, inner);
+                is_told = tells_apart(kernel, indices, p, *loop, nest, inner, ranges);
             }
             if (!is_told) {
                 return fmt::format("points of '{}' that may use the same element of '{}'",

@@ -319,7 +319,7 @@ bool Lowerer::prove(ExprId index, ExprId extent) {
     };
     bool is_above = is_guarded(ir::BinaryOp::LessEqual, zero, index);
     if (!is_above) {
-        const ExprId low = ir::lower_bound(k_, index, reach_);
+        const ExprId low = ir::lower_bound(k_, index, reach_, ranges_of_reach());
         is_above = exists(low) && ir::proves_at_least(k_, low, zero);
     }
     if (!is_above) return false;
@@ -327,6 +327,11 @@ bool Lowerer::prove(ExprId index, ExprId extent) {
     std::vector<ir::LoopRange> loops = reach_;
     int proofs = kProofs;
     return is_below(index, extent, loops, 0, proofs);
+}
+
+const ir::RangeOf& Lowerer::ranges_of_reach() {
+    if (!reach_ranges_) reach_ranges_ = ir::ranges_of(k_, reach_);
+    return reach_ranges_;
 }
 
 /// Whether an index is below an extent, whichever of the expressions that it is never above each
@@ -346,7 +351,10 @@ bool Lowerer::is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& 
         return is_one;
     }
     if (--proofs < 0) return false;
-    const ExprId high = ir::upper_bound(k_, index, loops);
+    const bool is_reach =
+        std::ranges::equal(loops, reach_, {}, &ir::LoopRange::end, &ir::LoopRange::end);
+    const ExprId high =
+        ir::upper_bound(k_, index, loops, is_reach ? ranges_of_reach() : ir::RangeOf{});
     return exists(high) && ir::proves_less(k_, high, extent);
 }
 
