@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "tests/conformance/operands.h"
 
 namespace quern {
@@ -172,6 +175,38 @@ TEST(Check79, IntegerDivisionTruncatesTowardZero) {
         "compute(x) {\n @kernel elementwise\n for i in 0..n: out[i] = x[i] + (i - 3) / 2\n}",
         Tensor({7}, DType::Int64));
     EXPECT_CLOSE(halves, {-1, -1, 0, 0, 0, 1, 1}, 0, 0);
+}
+
+TEST(Extremes, OfASizeAndZeroAreTheSize) {
+    const float inf = std::numeric_limits<float>::infinity();
+    std::vector<double> values{-3, -1, 2, -5, 4, 0, -0.0, inf, -inf, std::nan(""), -1e-30, 1e-30};
+    for (int i = 0; i < 30; ++i) values.push_back(i % 2 ? i : -i);
+    const Tensor x = Tensor::from({std::int64_t(values.size())}, values);
+    for (const char* body : {
+             "out[i] = max(abs(x[i]), 0.0)",
+             "out[i] = max(abs(x[i]), -0.0)",
+             "out[i] = max(0.0, abs(x[i]))",
+             "out[i] = relu(abs(x[i]))",
+             "out[i] = -min(-abs(x[i]), 0.0)",
+             "out[i] = clamp(abs(x[i]), 0.0, inf)",
+             "let a = abs(x[i])\n  out[i] = select(isnan(a), a, select(a > 0.0, a, 0.0))",
+             "let a = abs(x[i])\n  out[i] = select(a > 0.0 or isnan(a), a, 0.0)",
+             "var a = 0.0\n  a = abs(x[i])\n  out[i] = max(a, 0.0)",
+         }) {
+        const Kernel kernel("compute(x: [n]) {\n@kernel custom\nfor i in 0..n:\n  " +
+                            std::string(body) + "\n}");
+        for (const DType dtype : {DType::Float32, DType::Float64, DType::Float16}) {
+            const std::vector<double> out = kernel(x.to(dtype)).values();
+            const std::vector<double> in = x.to(dtype).values();
+            for (std::size_t i = 0; i < in.size(); ++i) {
+                if (std::isnan(in[i])) {
+                    EXPECT_TRUE(std::isnan(out[i])) << body;
+                } else {
+                    EXPECT_EQ(out[i], std::abs(in[i])) << body << " of " << in[i];
+                }
+            }
+        }
+    }
 }
 
 }  // namespace
