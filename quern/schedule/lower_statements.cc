@@ -314,9 +314,15 @@ Lowerer::Axis Lowerer::axis_of(const Stmt& s) {
 
 /// How many iterations a loop has; not positive if none.
 ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
+    const bool is_exact = is_span_exact(k_, s);
     ValueId end = single(s.end);
-    if (!is_span_exact(k_, s)) end = b_.binary(Op::Max, end, axis.begin);
-    const ValueId span = b_.sub(end, axis.begin);
+    if (!is_exact) end = b_.binary(Op::Max, end, axis.begin);
+    ValueId span = b_.sub(end, axis.begin);
+    const ValueId endless = b_.integer(kEndless);
+    if (!is_exact) {
+        span = b_.select(b_.compare(Op::Less, span, b_.integer(0)), endless, span);
+    }
+    if (!is_span_small(k_, s)) span = b_.binary(Op::Min, span, endless);
     if (axis.step_number == 1) return span;
     const ValueId one = b_.integer(1);
     if (axis.step_number == 0) {

@@ -303,27 +303,41 @@ void mark(ir::Kernel& kernel, Stmt& s) {
 
 }  // namespace
 
-bool is_span_exact(ir::Kernel& kernel, const Stmt& loop) {
-    if (kernel.is_constant(loop.value, 0)) return true;
-    const auto is_index = [&](ExprId bound) {
-        const ir::ExprIds nodes = ir::reachable(kernel, bound);
-        return std::ranges::none_of(nodes, [&](ExprId node) {
-            const ir::Expr& e = kernel[node];
-            const bool is_loop =
-                e.kind == ExprKind::Symbol && kernel.symbols[e.a].kind == ir::SymbolKind::Loop;
-            return e.kind == ExprKind::Load || e.kind == ExprKind::Scalar ||
-                   (e.kind == ExprKind::Symbol && !is_loop);
-        });
-    };
-    return is_index(loop.value) && is_index(loop.end);
+namespace {
+
+bool is_data(const ir::Kernel& kernel, ExprId bound) {
+    const ir::ExprIds nodes = ir::reachable(kernel, bound);
+    return std::ranges::any_of(nodes, [&](ExprId node) {
+        const ir::Expr& e = kernel[node];
+        const bool is_loop =
+            e.kind == ExprKind::Symbol && kernel.symbols[e.a].kind == ir::SymbolKind::Loop;
+        return e.kind == ExprKind::Load || e.kind == ExprKind::Scalar ||
+               (e.kind == ExprKind::Symbol && !is_loop);
+    });
+}
+
+}  // namespace
+
+bool is_span_exact(const ir::Kernel& kernel, const Stmt& loop) {
+    return kernel.is_constant(loop.value, 0) ||
+           (!is_data(kernel, loop.value) && !is_data(kernel, loop.end));
+}
+
+bool is_span_small(const ir::Kernel& kernel, const Stmt& loop) {
+    return !is_data(kernel, loop.value) && !is_data(kernel, loop.end);
 }
 
 ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {
-    const ExprId end =
-        is_span_exact(kernel, loop) ? loop.end : kernel.binary(BinaryOp::Max, loop.end, loop.value);
-    const ExprId span = kernel.binary(BinaryOp::Sub, end, loop.value);
+    const ExprId one = kernel.integer(1), endless = kernel.integer(kEndless);
+    const bool is_exact = is_span_exact(kernel, loop);
+    const ExprId end = is_exact ? loop.end : kernel.binary(BinaryOp::Max, loop.end, loop.value);
+    ExprId span = kernel.binary(BinaryOp::Sub, end, loop.value);
+    if (!is_exact) {
+        const ExprId is_wrapped = kernel.binary(BinaryOp::Less, span, kernel.integer(0));
+        span = kernel.select(is_wrapped, endless, span);
+    }
+    if (!is_span_small(kernel, loop)) span = kernel.binary(BinaryOp::Min, span, endless);
     if (!exists(loop.step) || kernel.is_constant(loop.step, 1)) return span;
-    const ExprId one = kernel.integer(1);
     if (!kernel.is_constant(loop.step)) {
         const ExprId last = kernel.binary(BinaryOp::Sub, span, one);
         return kernel.binary(BinaryOp::Add, kernel.binary(BinaryOp::FloorDiv, last, loop.step),

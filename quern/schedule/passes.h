@@ -19,6 +19,10 @@ inline constexpr std::int64_t kChunk = 4096;
 /// Steps of this size and more leave a loop one iteration; sums with it are within int64.
 inline constexpr std::int64_t kLargeStep = std::int64_t{1} << 61;
 
+/// What stands for the iterations of a loop between data that are further apart than int64 tells:
+/// it fails in its first one, or never ends.
+inline constexpr std::int64_t kEndless = std::int64_t{1} << 62;
+
 /// What facts say of dims, and of extents that a dim names.
 ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts);
 
@@ -98,9 +102,12 @@ bool is_of_launch(const ir::Kernel& kernel, ir::ExprId id);
 /// The number of iterations of a loop, or what is not positive if there are none.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);
 
-/// Whether the end of a loop is not so far below its begin that the difference wraps to a positive
-/// number. What data says may be: INT64_MAX begins an empty segment.
-bool is_span_exact(ir::Kernel& kernel, const ir::Stmt& loop);
+/// Whether the begin and the end of a loop are not so far apart that the difference wraps. What
+/// data says may be: INT64_MAX begins an empty segment.
+bool is_span_exact(const ir::Kernel& kernel, const ir::Stmt& loop);
+
+/// Whether it is far below kEndless.
+bool is_span_small(const ir::Kernel& kernel, const ir::Stmt& loop);
 
 /// Loops outside of all parallel ones whose iterations are independent become parallel.
 /// Numerics: exact.

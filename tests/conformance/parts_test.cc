@@ -69,6 +69,26 @@ TEST(PartsOfAxes, RowsOfCompressedStorageAddUp) {
     }
 }
 
+TEST(PartsOfAxes, LoopsBetweenDataThatAreFarApartFailInTheirFirstIteration) {
+    const Tensor x = uniform({8}, 1);
+    const auto run_between = [&](const std::string& loop, std::vector<std::int64_t> at) {
+        const auto count = std::int64_t(at.size());
+        const Tensor data = Tensor::adopt(at.data(), {count}, DType::Int64).clone();
+        return run_text(
+            "first: [rows + 1], x: [n]",
+            "for r in 0..rows:\n  var s = 0.0\n  for k in " + loop + ": s += x[k]\n  out[r] = s",
+            {data, x});
+    };
+    const std::string rows = "first[r]..first[r + 1]";
+    EXPECT_EQ(floats(run_between(rows, {3, 3, 2}))[1], 0);
+    EXPECT_EQ(floats(run_between(rows, {INT64_MAX, 3, INT64_MIN})), (std::vector<float>{0, 0}));
+    EXPECT_THROWS(KernelError, "error[E0507]", run_between(rows, {0, -2, INT64_MAX}));
+    EXPECT_THROWS(KernelError, "error[E0507]", run_between(rows, {INT64_MIN, 3, 8}));
+    EXPECT_THROWS(KernelError, "error[E0507]", run_between("first[r]..n", {INT64_MIN + 8, 3}));
+    EXPECT_THROWS(KernelError, "error[E0507]", run_between("0..first[r] step 3", {INT64_MAX, 3}));
+    EXPECT_THROWS(KernelError, "error[E0507]", run_between("0..first[r]", {INT64_MAX, 3}));
+}
+
 TEST(PartsOfAxes, AnAxisIsReadBackwards) {
     for (const std::int64_t n : {0, 1, 37, 256}) {
         const Tensor x = uniform({n}, 1);
