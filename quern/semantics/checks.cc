@@ -56,6 +56,26 @@ void Lowering::check_bounds() {
     }
 }
 
+bool Lowering::is_of_loops(ExprId id, const std::vector<LoopScope>& loops) const {
+    return std::ranges::any_of(loops, [&](const LoopScope& loop) {
+        return ir::depends_on(kernel_, id, loop.range.symbol);
+    });
+}
+
+bool Lowering::covers_run(const LoopScope& loop, const Access& store, ExprId extent,
+                          Coverage& coverage) {
+    if (!coverage.loops.insert(loop.range.symbol).second) return false;
+    if (!is_of_loops(loop.range.begin, store.loops) && !is_of_loops(loop.range.end, store.loops))
+        return true;
+    // Whole blocks side by side leave nothing out; a triangle does.
+    return std::ranges::any_of(store.loops, [&](const LoopScope& other) {
+        return fills_block_of(loop, other, extent) &&
+               !is_of_loops(other.range.begin, store.loops) &&
+               !is_of_loops(other.range.end, store.loops) &&
+               coverage.loops.insert(other.range.symbol).second;
+    });
+}
+
 std::optional<bool> Lowering::covers_axis(const Access& store, std::size_t p, ExprId extent,
                                           bool single, Coverage& coverage) {
     const ExprId index = store.index[p], length = store.slice_length[p];
@@ -71,51 +91,71 @@ std::optional<bool> Lowering::covers_axis(const Access& store, std::size_t p, Ex
     }
     const LoopScope* loop = nullptr;
     std::int64_t coefficient = 0;
+    std::vector<const LoopScope*> used;
+    for (const LoopScope& each : store.loops) {
+        if (ir::depends_on(kernel_, index, each.range.symbol)) used.push_back(&each);
+    }
     for (const ir::Term& term : form.terms) {
-        for (const LoopScope& candidate : store.loops) {
-            if (kernel_.symbol(candidate.range.symbol) != term.atom) continue;
-            if (loop) return std::nullopt;
-            loop = &candidate;
+        for (const LoopScope* each : used) {
+            if (kernel_.symbol(each->range.symbol) != term.atom) continue;
+            loop = each;
             coefficient = term.coefficient;
         }
     }
-    if (!loop) return false;
-    if (!coverage.loops.insert(loop->range.symbol).second) return std::nullopt;
-    for (const LoopScope& other : store.loops) {
-        if (!ir::depends_on(kernel_, loop->range.begin, other.range.symbol) &&
-            !ir::depends_on(kernel_, loop->range.end, other.range.symbol)) {
-            continue;
+    const auto holds = [](bool condition) {
+        return condition ? std::optional(true) : std::nullopt;
+    };
+    // Another store may make `out` longer.
+    const auto reaches_end = [&](ExprId last, ExprId more) {
+        const ExprId end = simplify(kernel_.binary(BinaryOp::Add, last, more));
+        return single || ir::proves_at_least(kernel_, end, extent);
+    };
+    if (used.size() > 1) {
+        // (i*H + j)*W + k: as many elements as there are up to the last one.
+        ExprId count = one();
+        for (const LoopScope* each : used) {
+            const bool is_plain = each->from_zero && kernel_.is_constant(each->range.step, 1) &&
+                                  !is_of_loops(each->range.end, store.loops);
+            if (!is_plain || !coverage.loops.insert(each->range.symbol).second) return std::nullopt;
+            count = kernel_.binary(BinaryOp::Mul, count, each->range.end);
         }
-        // Whole blocks side by side leave nothing out; a triangle does.
-        const bool is_new = coverage.loops.insert(other.range.symbol).second;
-        if (!is_new || !fills_block_of(*loop, other, extent)) return std::nullopt;
+        const ExprId last = over_loops(index, store.loops, true);
+        if (exists(length) || !exists(last) || !is_mixed_radix(form, used)) return std::nullopt;
+        const ExprId end = simplify(kernel_.binary(BinaryOp::Add, last, one()));
+        return holds(form.constant == 0 && end == simplify(count) && reaches_end(last, one()));
     }
+    // i + i / 2, or a quotient or a remainder alone, which may be a digit.
+    if (loop && form.terms.size() > 1) {
+        for (const ir::Term& term : form.terms) {
+            if (term.atom != kernel_.symbol(loop->range.symbol) &&
+                is_of_loops(term.atom, store.loops)) {
+                return std::nullopt;
+            }
+        }
+    }
+    if (!loop) return false;
+    if (!covers_run(*loop, store, extent, coverage)) return std::nullopt;
     const ExprId low = over_loops(index, store.loops, false);
     const ExprId high = over_loops(index, store.loops, true);
     if (!exists(low) || !exists(high)) return std::nullopt;
     const bool from_zero = kernel_.is_constant(low, 0);
-    const auto holds = [](bool condition) {
-        return condition ? std::optional(true) : std::nullopt;
-    };
     if (exists(length)) {
         const bool gapless =
             length == loop->range.step ||
             (kernel_.is_constant(length) && kernel_.is_constant(loop->range.step) &&
              kernel_.integer_value(length) >= kernel_.integer_value(loop->range.step));
-        return holds(coefficient == 1 && from_zero && gapless);
+        return holds(coefficient == 1 && from_zero && gapless && reaches_end(high, length));
     }
     if (!kernel_.is_constant(loop->range.step, 1)) return std::nullopt;
-    if (coefficient == 1 || coefficient == -1) {
-        const ExprId end = simplify(kernel_.binary(BinaryOp::Add, high, one()));
-        return holds(from_zero && (single || store.index.size() == 1 || end == extent));
-    }
+    if (coefficient == 1 || coefficient == -1) return holds(from_zero && reaches_end(high, one()));
     const bool strided = coverage.whole && loop->from_zero && coefficient > 1 &&
                          form.terms.size() == 1 && form.constant >= 0 &&
                          form.constant < coefficient;
     coverage.whole = false;
     coverage.group = {p, coefficient, false};
     coverage.residue = form.constant;
-    return holds(strided);
+    const ExprId rest = kernel_.integer(coefficient - form.constant);
+    return holds(strided && reaches_end(high, rest));
 }
 
 bool Lowering::covers_digits(const Access& store, const std::vector<ExprId>& digits,
@@ -151,6 +191,15 @@ std::optional<Coverage> Lowering::covers(const Access& store, bool single) {
         digits.push_back(store.index[p]);
     }
     if (!digits.empty() && !covers_digits(store, digits, coverage.loops)) return std::nullopt;
+    // A loop that no index tells may have no iteration, and then nothing is stored.
+    for (const LoopScope& loop : store.loops) {
+        const bool is_told = coverage.loops.count(loop.range.symbol) > 0 ||
+                             std::ranges::any_of(digits, [&](ExprId digit) {
+                                 return ir::depends_on(kernel_, digit, loop.range.symbol);
+                             });
+        if (!is_told && !ir::proves_less(kernel_, loop.range.begin, loop.range.end))
+            return std::nullopt;
+    }
     return coverage;
 }
 

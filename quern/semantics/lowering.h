@@ -474,6 +474,10 @@ private:
     void check_barriers();
     void check_coverage();
     void check_piped();
+    bool is_of_loops(ExprId id, const std::vector<LoopScope>& loops) const;
+
+    /// Whether a loop over an index leaves none of its elements out, whatever the others do.
+    bool covers_run(const LoopScope& loop, const Access& store, ExprId extent, Coverage& coverage);
     std::optional<Coverage> covers(const Access& store, bool single);
 
     /// False if the index is no sum of one loop and numbers; none if it leaves elements out.

@@ -176,6 +176,30 @@ TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
     const std::string below = "for i in 0..n:\n  for j in 0..i + 1: out[i, j] = x[i]";
     EXPECT_EQ(piped(below, "exp"), "E0421 4:22 `out[i, j]`");
     EXPECT_EQ(piped(below, "abs"), "");
+    const char* const parts[] = {
+        // A triangle of blocks; a loop that may have no iteration.
+        "for i in 0..n:\n  for j in 0..i:\n    let h = x[i]\n    for k in 2*j..2*j + 2: out[i, k] "
+        "= h",
+        "for i in 0..n:\n  let h = x[i]\n  for j in 0..i: out[i] = h",
+        "for i in 0..n:\n  let h = x[i]\n  for j in 0..n - 1: out[i] = h",
+        // What another store makes longer.
+        "for i in 0..n:\n  let h = x[i]\n  out[i] = h\n  if h > 0.0: out[i + n] = h",
+        "for i in 0..n step 4: out[i:i+4] = x[i:i+4]\nfor i in 0..n: out[n + i + 4] = 1.0",
+        "for i in 0..n: out[2*i] = x[i]\nfor i in 0..1: out[2*i + 1] = 5.0",
+        // Rows or elements that are left out.
+        "for i in 0..n step 2:\n  for j in 0..n: out[i * n + j] = x[j]",
+        "for i in 0..n: out[i * n + i] = x[i]",
+        "for i in 0..n: out[i + i / 2] = x[i]",
+    };
+    for (const char* part : parts) EXPECT_EQ(piped(part, "exp").substr(0, 5), "E0421") << part;
+    const char* const wholes[] = {
+        "for i in 0..n, j in 0..n: out[i * n + j] = x[j]",
+        "for i in 0..n, j in 0..4: out[4*i + j] = x[i]",
+        "for i in 0..n:\n  let h = x[i]\n  for j in 0..2: out[i] = h",
+        "for i in 0..n:\n  out[2*i] = x[i]\n  out[2*i + 1] = 1.0",
+        "for i in 0..2*n: out[i / 2, i % 2] = x[i / 2]",
+    };
+    for (const char* whole_too : wholes) EXPECT_EQ(piped(whole_too, "exp"), "") << whole_too;
     EXPECT_EQ(piped(twice, "abs"), "E0421 5:3 `out[i]`");
 }
 
