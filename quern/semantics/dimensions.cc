@@ -396,10 +396,11 @@ void Lowering::shape_output() {
     for (const auto& candidates : out_candidates_) {
         ExprId extent = ir::kNoExpr;
         for (auto [candidate, runs] : candidates) {
-            // A multiple of one extent is 0 by itself when that extent is.
+            // A multiple of one extent is 0 by itself where a loop from 0 to that is empty.
             const ir::Affine form = ir::affine_of(kernel_, candidate);
-            const bool vanishes = form.constant == 0 && form.terms.size() == 1 &&
-                                  kernel_[form.terms[0].atom].kind != ExprKind::Binary;
+            const bool vanishes =
+                form.constant == 0 && form.terms.size() == 1 &&
+                runs == kernel_.binary(BinaryOp::Less, zero(), form.terms[0].atom);
             if (exists(runs) && !vanishes) candidate = kernel_.select(runs, candidate, zero());
             if (!exists(extent) || ir::proves_at_least(kernel_, candidate, extent)) {
                 extent = candidate;

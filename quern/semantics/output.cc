@@ -74,18 +74,25 @@ void Lowering::finish_out(Value value, const std::vector<ExprId>& place,
 ExprId Lowering::loops_run(ExprId at, ExprId extent) {
     bool plain = false;
     ExprId runs = ir::kNoExpr;
-    for (const LoopScope& loop : loops_) {
-        if (!ir::depends_on(kernel_, at, loop.range.symbol)) continue;
-        plain = kernel_.symbol(loop.range.symbol) == at && loop.from_zero &&
-                kernel_.is_constant(loop.range.step, 1);
+    std::vector<ExprId> counts{at};
+    // Innermost first, since a loop that the index does not name may say how far another one runs.
+    for (std::size_t i = loops_.size(); i-- > 0;) {
+        const LoopScope& loop = loops_[i];
+        const bool counts_here = std::ranges::any_of(
+            counts, [&](ExprId each) { return ir::depends_on(kernel_, each, loop.range.symbol); });
+        if (!counts_here) continue;
+        plain = plain ||
+                (kernel_.symbol(loop.range.symbol) == at && loop.from_zero &&
+                 kernel_.is_constant(loop.range.step, 1) && extent == simplify(loop.range.end));
         const auto& [begin, end] = std::pair{loop.range.begin, loop.range.end};
+        counts.insert(counts.end(), {begin, end});
         ExprId runs_here = kernel_.binary(BinaryOp::Less, begin, end);
         if (!is_fixed(kernel_, runs_here)) {
             const ExprId most = most_iterations(loop.range);
             if (!exists(most)) continue;
             runs_here = kernel_.binary(BinaryOp::Less, zero(), most);
         }
-        runs = exists(runs) ? kernel_.binary(BinaryOp::And, runs, runs_here) : runs_here;
+        runs = exists(runs) ? kernel_.binary(BinaryOp::And, runs_here, runs) : runs_here;
     }
     // A bare index has the loop's end as its extent, which is 0 by itself.
     return plain && ir::proves_at_least(kernel_, extent, zero()) ? ir::kNoExpr : runs;

@@ -116,17 +116,23 @@ NodeId Lowering::dependence_of(NodeId loop, NodeId other) const {
 
 bool Lowering::are_outside(const ReduceNest& nest) {
     const bool is_zero_empty = reduce_op_ == "+" || reduce_op_ == "or";
+    // What no yield reaches stays 0, which must be what the function makes of 0.
+    const auto moves_zero = std::ranges::find_if(
+        request_.then, [](const Piped& piped) { return !is_zero_of_zero(piped.name); });
+    const bool is_kept_zero = is_zero_empty && moves_zero == request_.then.end();
     for (const NodeId kept : nest.kept) {
         for (const NodeId outer : nest.kept) {
             const bool is_before = span_of(outer).begin < span_of(kept).begin;
             const NodeId found = is_before ? dependence_of(kept, outer) : -1;
-            if (found < 0 || is_zero_empty) continue;
+            if (found < 0 || is_kept_zero) continue;
+            const std::string why = is_zero_empty
+                                        ? fmt::format("of which '{}' makes no 0", moves_zero->name)
+                                        : fmt::format("which '{}' has no 0 for", reduce_op_);
             report(Code::E0432, span_of(found),
                    fmt::format("the loops over '{}' and '{}' are kept, and one depends on the "
-                               "other: no yield reaches the rest of the result, which '{}' has "
-                               "no 0 for",
+                               "other: no yield reaches the rest of the result, {}",
                                tree_.text_of(tree_[outer].first), tree_.text_of(tree_[kept].first),
-                               reduce_op_))
+                               why))
                 .help("write the loops as @kernel custom");
             return false;
         }

@@ -161,6 +161,27 @@ TEST(Output, ReadUnderAConditionBeforeAnythingElseHasTheRankOfItsSubscripts) {
               (Shape{3, 3}));
 }
 
+TEST(Output, IsEmptyWhereALoopThatStoresIsEmpty) {
+    const auto shape = [](const std::string& body, std::int64_t n) {
+        const Analysed a =
+            analyse("compute(x: [n]) {\n@kernel custom\n" + body + "\n}", with({{{n}}}));
+        EXPECT_EQ(a.findings(), "") << body;
+        return a.output();
+    };
+    EXPECT_EQ(shape("for i in 1..n: out[i] = x[i]", 1), Shape{0});
+    EXPECT_EQ(shape("for i in 2..n: out[i] = x[i]", 1), Shape{0});
+    EXPECT_EQ(shape("for i in 1..n: out[i] = x[i]", 4), Shape{4});
+    EXPECT_EQ(shape("for i in 0..n: out[2*i] = x[i]", 0), Shape{0});
+    EXPECT_EQ(shape("for i in 0..n: out[i + 1] = x[i]", 0), Shape{0});
+    const std::string block =
+        "for i in 0..n:\n  let h = 1.0\n  for j in 4*i..4*i + 4: out[2*j] = h";
+    EXPECT_EQ(shape(block, 0), Shape{0});
+    EXPECT_EQ(shape(block, 2), Shape{15});
+    const std::string rows = "for i in 0..n:\n  for j in 0..i + 4: out[i, j] = x[i]";
+    EXPECT_EQ(shape(rows, 0), (Shape{0, 0}));
+    EXPECT_EQ(shape(rows, 3), (Shape{3, 6}));
+}
+
 TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
     const auto piped = [](const std::string& body, const std::string& function) {
         Given given = with({{{3}}});
@@ -201,6 +222,20 @@ TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
     };
     for (const char* whole_too : wholes) EXPECT_EQ(piped(whole_too, "exp"), "") << whole_too;
     EXPECT_EQ(piped(twice, "abs"), "E0421 5:3 `out[i]`");
+}
+
+TEST(Output, OfAReductionIsPipedOnlyWhereAYieldReachesAllOrZeroStaysZero) {
+    const auto piped = [](const std::string& loops, const std::string& function) {
+        Given given = with({{{3}}});
+        given.then = {{function, {}}};
+        return findings("compute(x: [n]) {\n@kernel reduce(+, axis=2)\nfor i in 0..n, " + loops +
+                            ", q in 0..n: yield x[q]\n}",
+                        given)
+            .substr(0, 5);
+    };
+    EXPECT_EQ(piped("j in 0..i + 1", "cos"), "E0432");
+    EXPECT_EQ(piped("j in 0..i + 1", "sqrt"), "");
+    EXPECT_EQ(piped("j in 0..n", "cos"), "");
 }
 
 TEST(Output, ReadWhereADimensionHasNoValueIsRefused) {
