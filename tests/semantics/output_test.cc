@@ -197,10 +197,12 @@ TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
     const std::string below = "for i in 0..n:\n  for j in 0..i + 1: out[i, j] = x[i]";
     EXPECT_EQ(piped(below, "exp"), "E0421 4:22 `out[i, j]`");
     EXPECT_EQ(piped(below, "abs"), "");
-    const char* const parts[] = {
+    const std::string triangle =
+        "for i in 0..n:\n  for j in 0..i:\n    let h = x[i]\n    for k in 2*j..2*j + 2: "
+        "out[i, k] = h";
+    const std::string parts[] = {
         // A triangle of blocks; a loop that may have no iteration.
-        "for i in 0..n:\n  for j in 0..i:\n    let h = x[i]\n    for k in 2*j..2*j + 2: out[i, k] "
-        "= h",
+        triangle,
         "for i in 0..n:\n  let h = x[i]\n  for j in 0..i: out[i] = h",
         "for i in 0..n:\n  let h = x[i]\n  for j in 0..n - 1: out[i] = h",
         // What another store makes longer.
@@ -212,7 +214,8 @@ TEST(Output, IsPipedOnlyWhereEachStoreIsTheLast) {
         "for i in 0..n: out[i * n + i] = x[i]",
         "for i in 0..n: out[i + i / 2] = x[i]",
     };
-    for (const char* part : parts) EXPECT_EQ(piped(part, "exp").substr(0, 5), "E0421") << part;
+    for (const std::string& part : parts)
+        EXPECT_EQ(piped(part, "exp").substr(0, 5), "E0421") << part;
     const char* const wholes[] = {
         "for i in 0..n, j in 0..n: out[i * n + j] = x[j]",
         "for i in 0..n, j in 0..4: out[4*i + j] = x[i]",
