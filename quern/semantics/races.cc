@@ -120,8 +120,11 @@ ExprId Lowering::block_of(const LoopScope& inner, const LoopScope& loop) {
         !kernel_.is_constant(loop.range.step)) {
         return ir::kNoExpr;
     }
-    const std::int64_t rows =
-        std::abs(begin.terms[0].coefficient) * kernel_.integer_value(loop.range.step);
+    std::int64_t rows = 0;
+    const std::int64_t step = kernel_.integer_value(loop.range.step);
+    if (__builtin_mul_overflow(begin.terms[0].coefficient, step, &rows) || rows == INT64_MIN)
+        return ir::kNoExpr;
+    rows = std::abs(rows);
     const ExprId end = kernel_.binary(BinaryOp::Add, inner.range.begin, kernel_.integer(rows));
     return ir::proves_at_least(kernel_, end, inner.range.end) ? end : ir::kNoExpr;
 }
@@ -176,10 +179,11 @@ const LoopScope* Lowering::not_told_apart(const Access& store) {
     };
     // An index that is a loop's own variable tells the block that it runs through.
     for (const LoopScope& inner : store.loops) {
-        const bool is_index = std::ranges::any_of(forms, [&](const ir::Affine& form) {
-            return form.terms.size() == 1 &&
-                   form.terms[0].atom == kernel_.symbol(inner.range.symbol);
-        });
+        bool is_index = false;
+        for (std::size_t p = 0; p < forms.size(); ++p) {
+            is_index = is_index || (forms[p].terms.size() == 1 && !exists(store.slice_length[p]) &&
+                                    forms[p].terms[0].atom == kernel_.symbol(inner.range.symbol));
+        }
         if (!is_index) continue;
         std::erase_if(open, [&](const LoopScope* loop) { return exists(block_of(inner, *loop)); });
     }

@@ -49,6 +49,7 @@ TEST(Check81, BlocksOfRowsOfAPointAreApart) {
     const std::string races[][3] = {
         {"n step 4", "i..min(i + 5, n)", "out[j] = x[j]"},
         {"n step 4", "i..n", "out[j] = x[j]"},
+        {"n step 4", "i..min(i + 4, n)", "out[j:j+2] = x[j:j+2]"},
         {"n step 4", "i..i + m", "out[j] = x[0]"},
         {"n step 4", "i - 1..i + 4", "out[j + 1] = x[0]"},
     };
