@@ -145,9 +145,22 @@ bool Lowering::out_extent(OutIndex& index, Span span) {
     const ExprId high = over_loops(index.at, loops_, true);
     if (!exists(index.extent)) {
         if (!exists(high) || !exists(low)) {
-            report(Code::E0503, span,
-                   "the extent of 'out' depends on data here, so it has no value")
-                .help("store at an index made of loop variables");
+            const bool is_fixed_by_loops =
+                std::ranges::none_of(ir::reachable(kernel_, index.at), [&](ExprId node) {
+                    const ir::Expr& e = kernel_[node];
+                    const bool is_symbol = e.kind == ir::ExprKind::Symbol;
+                    return e.kind == ir::ExprKind::Load ||
+                           (is_symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Var);
+                });
+            if (is_fixed_by_loops) {
+                report(Code::E0503, span,
+                       "the largest index of 'out' is not seen here, so the extent has no value")
+                    .help("store at a sum of loop variables times numbers");
+            } else {
+                report(Code::E0503, span,
+                       "the extent of 'out' depends on data here, so it has no value")
+                    .help("store at an index made of loop variables");
+            }
             return false;
         }
         index.extent = simplify(kernel_.binary(BinaryOp::Add, high, index.length));

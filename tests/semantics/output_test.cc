@@ -161,6 +161,17 @@ TEST(Output, ReadUnderAConditionBeforeAnythingElseHasTheRankOfItsSubscripts) {
               (Shape{3, 3}));
 }
 
+TEST(Output, WithoutAnExtentSaysWhetherDataOrTheIndexIsWhy) {
+    const auto words = [](const std::string& index) {
+        return analyse(
+                   "compute(x: [n]) {\n@kernel custom\nfor i in 0..n: out[" + index + "] = 1.0\n}",
+                   with({{{3}, DType::Int32}}))
+            .words("E0503");
+    };
+    EXPECT_TRUE(contains(words("i * i"), "the largest index of 'out' is not seen here"));
+    EXPECT_TRUE(contains(words("x[i]"), "depends on data here"));
+}
+
 TEST(Output, IsEmptyWhereALoopThatStoresIsEmpty) {
     const auto shape = [](const std::string& body, std::int64_t n) {
         const Analysed a =
