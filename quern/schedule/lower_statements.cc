@@ -322,8 +322,9 @@ ValueId Lowerer::trips(const Stmt& s, const Axis& axis) {
     if (!is_exact) {
         span = b_.select(b_.compare(Op::Less, span, b_.integer(0)), endless, span);
     }
-    if (!is_span_small(k_, s)) span = b_.binary(Op::Min, span, endless);
     if (axis.step_number == 1) return span;
+    // A step more must not wrap either.
+    if (!is_span_small(k_, s)) span = b_.binary(Op::Min, span, endless);
     const ValueId one = b_.integer(1);
     if (axis.step_number == 0) {
         const ValueId last = b_.binary(Op::Div, b_.sub(span, one), axis.step);

@@ -318,13 +318,12 @@ bool is_data(const ir::Kernel& kernel, ExprId bound) {
 
 }  // namespace
 
-bool is_span_exact(const ir::Kernel& kernel, const Stmt& loop) {
-    return kernel.is_constant(loop.value, 0) ||
-           (!is_data(kernel, loop.value) && !is_data(kernel, loop.end));
-}
-
 bool is_span_small(const ir::Kernel& kernel, const Stmt& loop) {
     return !is_data(kernel, loop.value) && !is_data(kernel, loop.end);
+}
+
+bool is_span_exact(const ir::Kernel& kernel, const Stmt& loop) {
+    return kernel.is_constant(loop.value, 0) || is_span_small(kernel, loop);
 }
 
 ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {

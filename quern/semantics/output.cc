@@ -152,15 +152,11 @@ bool Lowering::out_extent(OutIndex& index, Span span) {
                     return e.kind == ir::ExprKind::Load ||
                            (is_symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Var);
                 });
-            if (is_fixed_by_loops) {
-                report(Code::E0503, span,
-                       "the largest index of 'out' is not seen here, so the extent has no value")
-                    .help("store at a sum of loop variables times numbers");
-            } else {
-                report(Code::E0503, span,
-                       "the extent of 'out' depends on data here, so it has no value")
-                    .help("store at an index made of loop variables");
-            }
+            const char* const why = is_fixed_by_loops ? "is not seen" : "depends on data";
+            report(
+                Code::E0503, span,
+                fmt::format("the largest index of 'out' {} here, so the extent has no value", why))
+                .help("store at a sum of loop variables times numbers");
             return false;
         }
         index.extent = simplify(kernel_.binary(BinaryOp::Add, high, index.length));

@@ -5,9 +5,8 @@ namespace quern {
 namespace {
 
 Tensor run_text(const std::string& header, const std::string& body,
-                const std::vector<Tensor>& operands, const std::vector<Argument>& arguments = {}) {
-    return Kernel("compute(" + header + ") {\n@kernel custom\n" + body + "\n}")
-        .run(operands, arguments);
+                const std::vector<Tensor>& operands) {
+    return Kernel("compute(" + header + ") {\n@kernel custom\n" + body + "\n}").run(operands, {});
 }
 
 std::vector<float> floats(const Tensor& tensor) {
@@ -51,6 +50,19 @@ TEST(PartsOfAxes, AGuardReadsAsFarAsADeclaredDimension) {
                              out = floats(run_text(header, body, {x, y}));
     for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], i < 37 ? a[i] - b[i] : 0) << i;
     EXPECT_THROWS(KernelError, "error[E0507]", run_text(header, body, {y, x}));
+}
+
+TEST(PartsOfAxes, WhatAGuardProvesIsNotProvenBehindIt) {
+    const auto of = [](const std::string& behind, std::int64_t count) {
+        return floats(run_text(
+            "x: [n]",
+            "for i in 0..64:\n  var v = 0.0\n  if i < n: v = x[i]\n  " + behind + "\n  out[i] = v",
+            {uniform({count}, 1)}));
+    };
+    const std::vector<float> x = floats(uniform({64}, 1)), twice = of("v += x[i]", 64);
+    for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(twice[i], x[i] + x[i]) << i;
+    EXPECT_THROWS(KernelError, "error[E0507]", of("v += x[i]", 63));
+    EXPECT_THROWS(KernelError, "error[E0507]", of("if i < n + 1: v += x[i]", 63));
 }
 
 TEST(PartsOfAxes, RowsOfCompressedStorageAddUp) {

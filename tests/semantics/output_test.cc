@@ -169,7 +169,7 @@ TEST(Output, WithoutAnExtentSaysWhetherDataOrTheIndexIsWhy) {
             .words("E0503");
     };
     EXPECT_TRUE(contains(words("i * i"), "the largest index of 'out' is not seen here"));
-    EXPECT_TRUE(contains(words("x[i]"), "depends on data here"));
+    EXPECT_TRUE(contains(words("x[i]"), "the largest index of 'out' depends on data here"));
 }
 
 TEST(Output, IsEmptyWhereALoopThatStoresIsEmpty) {
