@@ -312,6 +312,7 @@ bool Lowerer::is_proven(ExprId index, ExprId extent) {
 
 bool Lowerer::prove(ExprId index, ExprId extent) {
     const ExprId zero = k_.integer(0);
+    const ir::RangeOf ranges = ir::ranges_of(k_, reach_);
     const auto is_guarded = [&](ir::BinaryOp op, ExprId a, ExprId b) {
         const ExprId wanted = ir::simplify(k_, k_.binary(op, a, b));
         return k_.is_constant(wanted, 1) ||
@@ -319,25 +320,21 @@ bool Lowerer::prove(ExprId index, ExprId extent) {
     };
     bool is_above = is_guarded(ir::BinaryOp::LessEqual, zero, index);
     if (!is_above) {
-        const ExprId low = ir::lower_bound(k_, index, reach_, ranges_of_reach());
+        const ExprId low = ir::lower_bound(k_, index, reach_, ranges);
         is_above = exists(low) && ir::proves_at_least(k_, low, zero);
     }
     if (!is_above) return false;
     if (is_guarded(ir::BinaryOp::Less, index, extent)) return true;
     std::vector<ir::LoopRange> loops = reach_;
     int proofs = kProofs;
-    return is_below(index, extent, loops, 0, proofs);
-}
-
-const ir::RangeOf& Lowerer::ranges_of_reach() {
-    if (!reach_ranges_) reach_ranges_ = ir::ranges_of(k_, reach_);
-    return reach_ranges_;
+    return is_below(index, extent, loops, ranges, 0, proofs);
 }
 
 /// Whether an index is below an extent, whichever of the expressions that it is never above each
-/// loop from the one of a number on is taken to end at.
+/// loop from the one of a number on is taken to end at. The ranges are those of the loops, if they
+/// are known.
 bool Lowerer::is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& loops,
-                       std::size_t from, int& proofs) {
+                       const ir::RangeOf& ranges, std::size_t from, int& proofs) {
     for (; from < loops.size(); ++from) {
         const ExprId end = loops[from].end;
         if (!ir::depends_on(k_, index, loops[from].symbol)) continue;
@@ -345,16 +342,14 @@ bool Lowerer::is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& 
         if (above == std::vector<ExprId>{end}) continue;
         const bool is_one = std::ranges::any_of(above, [&](ExprId other) {
             loops[from].end = other;
-            return is_below(index, extent, loops, from + 1, proofs);
+            return is_below(index, extent, loops, other == end ? ranges : ir::RangeOf{}, from + 1,
+                            proofs);
         });
         loops[from].end = end;
         return is_one;
     }
     if (--proofs < 0) return false;
-    const bool is_reach =
-        std::ranges::equal(loops, reach_, {}, &ir::LoopRange::end, &ir::LoopRange::end);
-    const ExprId high =
-        ir::upper_bound(k_, index, loops, is_reach ? ranges_of_reach() : ir::RangeOf{});
+    const ExprId high = ir::upper_bound(k_, index, loops, ranges);
     return exists(high) && ir::proves_less(k_, high, extent);
 }
 

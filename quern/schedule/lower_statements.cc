@@ -347,13 +347,11 @@ void Lowerer::begin_loop(const Stmt& s) {
         }
     }
     reach_.push_back(reach);
-    reach_ranges_ = {};
 }
 
 void Lowerer::end_loop() {
     loops_.pop_back();
     reach_.pop_back();
-    reach_ranges_ = {};
 }
 
 void Lowerer::loop(const Stmt& s) {

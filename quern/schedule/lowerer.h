@@ -237,9 +237,8 @@ private:
     void check_bounds(ir::BufferId buffer, const std::vector<ExprId>& indices, lang::Span span);
     bool is_proven(ExprId index, ExprId extent);
     bool prove(ExprId index, ExprId extent);
-    const ir::RangeOf& ranges_of_reach();
-    bool is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& loops, std::size_t from,
-                  int& proofs);
+    bool is_below(ExprId index, ExprId extent, std::vector<ir::LoopRange>& loops,
+                  const ir::RangeOf& ranges, std::size_t from, int& proofs);
     ExprId extent(ir::BufferId buffer, std::size_t axis);
     ValueId stride(ir::BufferId buffer, std::size_t axis, std::int64_t& constant);
     bool has_lanes(ExprId id);
@@ -354,9 +353,6 @@ private:
     /// The loops around; the second with the numbers from the first to the last that each takes,
     /// where whole steps are seen to lead to its end.
     std::vector<ir::LoopRange> loops_, reach_;
-
-    /// Of reach_; empty where nothing has asked for them.
-    ir::RangeOf reach_ranges_;
     std::vector<ExprId> guards_;
 
     /// Answers of is_proven.

@@ -53,6 +53,16 @@ TEST(Check81, BlocksOfRowsOfAPointAreApart) {
         {"n step 4", "i..i + m", "out[j] = x[0]"},
         {"n step 4", "i - 1..i + 4", "out[j + 1] = x[0]"},
     };
+    // Rows that begin in a block and pass its end, where the point's own loop runs through it.
+    const auto of_point = [](const std::string& body) {
+        return findings(
+            "compute(x) {\n@kernel custom\nfor i in 0..n:\n  let h = x[i]\n  for k in "
+            "4*i..4*i + 4: " +
+                body + "\n}",
+            with({{{8}}}));
+    };
+    EXPECT_EQ(of_point("out[k] = h"), "");
+    EXPECT_EQ(of_point("out[k:k+2] = x[0:2]").substr(0, 5), "E0510");
     for (const auto& [outer, inner, body] : races)
         EXPECT_EQ(stores(outer, inner, body).substr(0, 5), "E0510") << inner << ": " << body;
 }
