@@ -14,16 +14,33 @@ fi
 values='s/<(\w+, )*\w+> \[with ([^]]*)\]/<\2>/
 s/(<|, )[A-Z]\w*=/\1/g
 s/\b([0-9]+)L\b/\1/g'
-case $(basename "$compiler") in
-nvcc*) options='-x cu -std=c++20 -c -o /dev/null' ;;
-*) options='-std=c++20 -Wall -Wextra -Wno-unused-variable -Wno-unused-const-variable -fsyntax-only' ;;
-esac
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Several to a program, since most of the time goes into reading headers.
+# The header, which all of them include, is read once.
+header=quern/lang/compile_time.h
+common='-std=c++20 -Wall -Wextra -Wno-unused-variable -Wno-unused-const-variable'
+precompile() { # RESULT
+    mkdir -p "$(dirname "$1")"
+    echo "#include \"$header\"" >"$work/header.h"
+    # shellcheck disable=SC2086  # several options
+    "$compiler" $common -I"$root" -x c++-header "$work/header.h" -o "$1"
+}
+case $(basename "$compiler") in
+nvcc*) options='-x cu -std=c++20 -c -o /dev/null' ;;
+clang*)
+    precompile "$work/header.pch"
+    options="$common -fsyntax-only -include-pch $work/header.pch"
+    ;;
+*)
+    precompile "$work/$header.gch"
+    options="$common -fsyntax-only -Winvalid-pch -I$work"
+    ;;
+esac
+
+# Several to a program, since each starts a compiler.
 count=0
 for kernel in "$root"/examples/kernels/*.quern; do
     program=$work/kernels_$((count % 4)).cc
