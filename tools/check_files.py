@@ -19,15 +19,19 @@ import sys
 LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "quern"
 
 
+# Optimisation, and fmt's functions, which would be read and instantiated in each file.
+NOT_CHECKED = ("-O", "-DFMT_HEADER_ONLY")
+
+
 def checking(command):
-    """The command of a compiler as one that only looks: without its launcher, its output, -O."""
+    """The command of a compiler as one that only looks: without its launcher and its output."""
     words = shlex.split(command)
     compiler = next(i for i, word in enumerate(words) if pathlib.Path(word).name.split("-")[0]
                     in ("c++", "g++", "clang++"))
     words = words[compiler:]
     output = words.index("-o")
     del words[output:output + 2]
-    return [word for word in words if not word.startswith("-O")] + ["-fsyntax-only"]
+    return [word for word in words if not word.startswith(NOT_CHECKED)] + ["-fsyntax-only"]
 
 
 def complaint(entry):
