@@ -10,6 +10,7 @@
 #include "tests/cpu/compiled_run.h"
 #include "tests/cpu/definitions.h"
 #include "tests/folder.h"
+#include "tests/generator/random_kernel.h"
 #include "tests/schedule/examples.h"
 
 namespace quern::cpu_test {
@@ -194,6 +195,27 @@ TEST_F(Aarch64, ReadsOperandsThatAreViews) {
     const Tensor x = uniform({9, 21}, 1);
     expect_agreement(Case(example_text("07"), {x.permute({1, 0})}));
     expect_agreement(Case(example_text("09"), {x.permute({1, 0}), x.slice(1, 3, 20)}), 1e-5, 10);
+}
+
+TEST_F(Aarch64, RunsRandomKernels) {
+    const auto expect_right = [&](const generator::RandomKernel& kernel) {
+        SCOPED_TRACE(kernel.text);
+        const Case c(kernel.text, kernel.operands);
+        const auto expected = c.interpreted();
+        ASSERT_TRUE(expected);
+        for (const Numerics numerics : {Numerics::Reproducible, Numerics::Strict}) {
+            SCOPED_TRACE(to_string(numerics));
+            const auto result = run(c, numerics);
+            ASSERT_TRUE(result);
+            EXPECT_EQ(kernel.wrong_element(*result), "");
+            EXPECT_TRUE(numerics == Numerics::Strict || same_numbers(*result, *expected));
+        }
+    };
+    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+        SCOPED_TRACE(seed);
+        expect_right(generator::random_kernel(seed));
+        if (seed % 3 == 0) expect_right(generator::random_row_kernel(seed));
+    }
 }
 
 TEST_F(Aarch64, SaysThatAnAssertionFailed) {

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace quern::generator {
 
@@ -623,5 +625,20 @@ private:
 }  // namespace
 
 RandomKernel random_kernel(std::uint64_t seed) { return Generator(seed).make(); }
+
+std::string RandomKernel::wrong_element(const Tensor& result) const {
+    if (result.shape() != shape) {
+        return "expected shape " + to_string(shape) + ", got " + to_string(result.shape());
+    }
+    const std::vector<double> values = result.values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto [value, error] = expected[i];
+        // The bound is of first order in the rounding; the factor covers the rest.
+        if (std::abs(values[i] - value) <= 4 * error + 1e-30) continue;
+        return "element " + std::to_string(i) + ": expected " + std::to_string(value) + " within " +
+               std::to_string(4 * error) + ", got " + std::to_string(values[i]);
+    }
+    return {};
+}
 
 }  // namespace quern::generator

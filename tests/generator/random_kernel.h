@@ -26,6 +26,10 @@ struct RandomKernel {
     /// In row-major order of `shape`.
     std::vector<Approximate> expected;
     Shape shape;
+
+    /// What is wrong with a result: its shape, or the first element that no rounding explains.
+    /// Empty if nothing is.
+    std::string wrong_element(const Tensor& result) const;
 };
 
 /// The kernel of a seed: always the same one.
