@@ -88,6 +88,7 @@ Value Lowering::local_value(Local& local, Span span) {
             return value;
         }
         case Local::Kind::Var:
+            if (untyped_vars_.contains(local.declaration)) return poison(span);
             // What was assigned before in this round may have changed the dtype, of which what was
             // declared will be in the next.
             if (local.buffer == ir::kNone) {

@@ -220,7 +220,13 @@ void Lowering::declare_let(Local local, Value value, Span span) {
 void Lowering::declare_var(Local local, const Value& value, NodeId id) {
     local.kind = Local::Kind::Var;
     local.declaration = id;
+    const bool is_untyped = value.poisoned && unranked_read_;
+    if (!is_untyped && untyped_vars_.erase(id) > 0) {
+        var_types_.erase(id);
+        changed_ = true;
+    }
     if (!var_types_.count(id)) {
+        if (is_untyped) untyped_vars_.insert(id);
         VarType& type = var_types_[id];
         type.dtype = value.dtype;
         type.nominal = value.nominal;

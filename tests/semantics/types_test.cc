@@ -170,6 +170,59 @@ TEST(Types, WhatIsReadOfAnOutputOfLiteralsIsWeak) {
               DType::Float16);
 }
 
+TEST(Types, AVarThatBeginsWithAnElementOfTheOutputHasItsDtype) {
+    const auto text = [](const std::string& rest) {
+        return "compute(x: [N]) {\n@kernel custom\nfor i in 0..N:\n  out[i] = x[i]\n" + rest +
+               "\n}";
+    };
+    for (const DType dtype : {DType::Bool, DType::UInt8, DType::Int32, DType::Int64, DType::Float16,
+                              DType::Float32, DType::Float64}) {
+        const Given given = with({{{8}, dtype}});
+        EXPECT_EQ(analyse(text("  var v = out[i]\n  out[i] = v"), given).out_dtype(), dtype);
+        EXPECT_EQ(analyse(text("  var v = out[i]\n  var w = v\n  out[i] = w"), given).out_dtype(),
+                  dtype);
+    }
+    const Given integers = with({{{8}, DType::Int64}});
+    for (const char* rest :
+         {"  var v = i32(out[i])\n  out[i] = v", "  var v = max(out[i], 3)\n  out[i] = v % 3",
+          "  var v = out[i]\n  out[i] = x[v]"}) {
+        const Analysed a = analyse(text(rest), integers);
+        EXPECT_EQ(a.findings(), "") << rest;
+        EXPECT_EQ(a.out_dtype(), DType::Int64) << rest;
+    }
+    EXPECT_EQ(findings(text("  var v = out[i]\n  if v: out[i] = not v"), of(DType::Bool)), "");
+    const Analysed tile = analyse(
+        "compute(x: [N, 4]) {\n@kernel custom\nfor i in 0..N:\n  out[i, 0:4] = x[i, 0:4]\n"
+        "  var v = out[i, 0:4]\n  out[i, 0:4] = v\n}",
+        with({{{8, 4}, DType::Int32}}));
+    EXPECT_EQ(tile.findings(), "");
+    EXPECT_EQ(tile.out_dtype(), DType::Int32);
+    EXPECT_EQ(findings("compute(x: [N]) {\n@kernel custom\nfor i in 0..N:\n  var v = out[i]\n"
+                       "  out[i] = v\n}",
+                       of(DType::Int32)),
+              "E0421 4:11 `out`");
+}
+
+TEST(Types, IntegersBesideBoolsStayIntegersUnlessTheyAreTruthValues) {
+    const auto text = [](const std::string& body) {
+        return "compute(x: [N]) {\n@kernel custom\nfor i in 0..N:\n" + body + "\n}";
+    };
+    for (const char* body :
+         {"  out[i] = 4\n  if i > 0: out[i] = x[i]", "  out[i] = x[i]\n  if i > 0: out[i] = 4",
+          "  var a = 4\n  if i > 0: a = x[i]\n  out[i] = a",
+          "  out[i] = x[i]\n  if i > 0: out[i] = i", "  out[i] = select(i > 0, x[i], 4)"}) {
+        EXPECT_EQ(analyse(text(body), of(DType::Bool)).out_dtype(), DType::Int64) << body;
+    }
+    // 0 and 1 are truth values.
+    for (const char* body : {"  out[i] = 0\n  if i > 0: out[i] = x[i]",
+                             "  var a = 1\n  if i > 0: a = x[i]\n  out[i] = a"}) {
+        EXPECT_EQ(analyse(text(body), of(DType::Bool)).out_dtype(), DType::Bool) << body;
+    }
+    EXPECT_EQ(analyse(text("  out[i] = x[i] > 0\n  if i > 0: out[i] = x[i] < 0"), of(DType::Int32))
+                  .out_dtype(),
+              DType::Bool);
+}
+
 TEST(Types, OfLongChainsOfVarsSettle) {
     for (const std::string start : {"0", "0.0"}) {
         std::string vars, chain;
