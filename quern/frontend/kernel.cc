@@ -95,11 +95,6 @@ semantics::Piped piped(const lang::Tree& tree, NodeId call, lang::Diagnostics& d
     return {name, span};
 }
 
-void collect_names(const lang::Tree& tree, NodeId id, std::set<std::string, std::less<>>& names) {
-    if (tree[id].kind == Kind::Name) names.emplace(tree.text_of(id));
-    for (NodeId c = tree[id].first; c >= 0; c = tree[c].next) collect_names(tree, c, names);
-}
-
 frontend::Arguments arguments_of(std::span<const Argument> arguments,
                                  const std::set<std::string, std::less<>>& names,
                                  const std::vector<std::string>& operands) {
@@ -156,7 +151,7 @@ std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const Kernel
     for (NodeId o = tree[tree.child(value, 0)].first; o >= 0; o = tree[o].next) {
         body->operands.push_back(semantics::operand_name(tree, o));
     }
-    collect_names(tree, value, body->names);
+    body->names = semantics::free_names(tree, value);
     return body;
 }
 

@@ -82,6 +82,9 @@ void LaunchKey::add(const Tensor& operand) {
 }
 
 void LaunchKey::add(std::string_view name, const Number& argument) {
+    // No operand begins with it: words of an argument are not those of a call with more operands.
+    constexpr std::uint64_t kArgument = ~std::uint64_t{0};
+    add(kArgument);
     add(name);
     add(std::uint64_t(argument.index()));
     if (const auto* i = std::get_if<std::int64_t>(&argument)) add(std::uint64_t(*i));

@@ -379,21 +379,14 @@ private:
     void compute(NodeId id) {
         for (NodeId o = node(child(id, 0)).first; o >= 0; o = node(o).next) {
             expression(child(o, 1));
-            if (node(child(o, 2)).kind == Kind::Dims) kernel_names_of(child(o, 2));
         }
         for (int part = 1; part <= 2; ++part) {
             const NodeId decorators = child(id, part);
             for (NodeId d = node(decorators).first; d >= 0; d = node(d).next) decorator(d);
-            kernel_names_of(decorators);
         }
-        kernel_names_of(child(id, 3));
+        kernel_names_.merge(semantics::free_names(tree_, id));
         signature_.kernels.push_back({id, {}});
         launch_ = id;
-    }
-
-    void kernel_names_of(NodeId id) {
-        if (node(id).kind == Kind::Name) kernel_names_.insert(text(id));
-        for (NodeId c = node(id).first; c >= 0; c = node(c).next) kernel_names_of(c);
     }
 
     void decorator(NodeId id) {
@@ -420,7 +413,7 @@ private:
     Pipelines pipelines_;
     int declared_pipelines_ = 0;
     std::set<std::string> called_;
-    std::set<std::string> kernel_names_;
+    std::set<std::string, std::less<>> kernel_names_;
     Scope scope_, globals_;
 
     /// What the top level binds.

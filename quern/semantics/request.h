@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -100,5 +101,9 @@ std::string compact_text(const lang::Tree& tree, lang::NodeId id);
 
 /// The name by which the body sees an operand: its alias, or its text.
 std::string operand_name(const lang::Tree& tree, lang::NodeId operand);
+
+/// The names of a Compute node that stand for numbers which it does not have: dimensions and what
+/// the host may bind.
+std::set<std::string, std::less<>> free_names(const lang::Tree& tree, lang::NodeId compute);
 
 }  // namespace quern::semantics

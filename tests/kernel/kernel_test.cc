@@ -119,6 +119,32 @@ TEST(Kernel, NamesAMissingNumberAndAWrongCountOfOperands) {
                   compute(kScale, x, arg("factor", 1), arg("factor", 2)));
 }
 
+TEST(Kernel, RefusesAnArgumentWhoseWordsAreThoseOfOperandsThatItWasCalledWith) {
+    const Kernel kernel(
+        "compute(x, mask, flag) { @kernel custom; for i in 0..n { out[i] = select(mask[i] and "
+        "flag, "
+        "x[i], 0.0); } }");
+    // As operands 101 bools and one, as an argument 0.0 for the name of the character 101.
+    const Tensor x({101}), mask({101}, DType::Bool), flag({}, DType::Bool);
+    EXPECT_EQ(kernel(x, mask, flag).shape(), Shape{101});
+    EXPECT_THROWS(ValueError, "got 'e'", kernel(x, arg("e", 0.0)));
+}
+
+TEST(Kernel, LeavesNoNameFreeThatTheTextDeclaresOrThatIsAWord) {
+    const Kernel kernel(
+        "compute(x) {\n@kernel fused\n@workgroup(w)\nfor i in 0..n:\n  let t = relu(x[i])\n  var v "
+        "= t\n"
+        "  for k in 0..k: v += scale\n  out[i] = v\n}");
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    for (const char* name :
+         {"t", "v", "i", "out", "kernel", "fused", "workgroup", "relu", "x", "inf"}) {
+        EXPECT_THROWS(ValueError, std::string("got '") + name + "'",
+                      kernel(x, arg("scale", 1), arg("k", 2), arg(name, 3)));
+    }
+    EXPECT_EQ(kernel(x, arg("scale", 1), arg("k", 2), arg("w", 1), arg("n", 2)).values(),
+              (std::vector<double>{3, 4}));
+}
+
 TEST(Kernel, RefusesIntegersThatInt64DoesNotHold) {
     const Kernel scale(kScale);
     const Tensor x = Tensor::from<float>({2}, {1, 2});

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "quern/semantics/request.h"
+
+namespace quern::semantics {
+namespace {
+
+using lang::Kind;
+using lang::NodeId;
+
+/// Reads a kernel from top to bottom, with what is declared where it stands.
+class FreeNames {
+public:
+    explicit FreeNames(const lang::Tree& tree) : tree_(tree) {}
+
+    std::set<std::string, std::less<>> of(NodeId compute) {
+        bound_ = {"out", "inf"};
+        const NodeId operands = tree_.child(compute, 0);
+        for (NodeId o = tree_[operands].first; o >= 0; o = tree_[o].next) {
+            bound_.push_back(operand_name(tree_, o));
+        }
+        for (NodeId o = tree_[operands].first; o >= 0; o = tree_[o].next) {
+            each(tree_[tree_.child(o, 2)].first);
+        }
+        for (const int part : {1, 2}) {
+            const NodeId decorators = tree_.child(compute, part);
+            for (NodeId d = tree_[decorators].first; d >= 0; d = tree_[d].next) decorator(d);
+        }
+        visit(tree_.child(compute, 3));
+        return std::move(found_);
+    }
+
+private:
+    void visit(NodeId id) {
+        const lang::Node& node = tree_[id];
+        switch (node.kind) {
+            case Kind::Name: {
+                std::string name(tree_.text_of(id));
+                if (std::ranges::find(bound_, name) == bound_.end()) found_.insert(std::move(name));
+                return;
+            }
+            case Kind::Call:
+            case Kind::NamedArg:
+                return each(tree_[node.first].next);
+            case Kind::Member:
+                return visit(node.first);
+            case Kind::Decl:
+                visit(tree_.child(id, 2));
+                return bind(node.first);
+            case Kind::Shared:
+                visit(tree_.child(id, 1));
+                return bind(node.first);
+            case Kind::Loop:
+                each(tree_[node.first].next);
+                return bind(node.first);
+            case Kind::Block:
+            case Kind::For: {
+                const std::size_t before = bound_.size();
+                each(node.first);
+                bound_.resize(before);
+                return;
+            }
+            default:
+                return each(node.first);
+        }
+    }
+
+    void each(NodeId first) {
+        for (NodeId id = first; id >= 0; id = tree_[id].next) visit(id);
+    }
+
+    void bind(NodeId name) {
+        if (tree_[name].kind == Kind::Tuple) {
+            for (NodeId id = tree_[name].first; id >= 0; id = tree_[id].next) bind(id);
+        } else {
+            bound_.emplace_back(tree_.text_of(name));
+        }
+    }
+
+    /// Names that stand alone there are words, such as kinds and operators, but for extents.
+    void decorator(NodeId id) {
+        const NodeId name = tree_[id].first;
+        const bool has_extents = tree_.text_of(name) == "workgroup";
+        for (NodeId a = tree_[name].next; a >= 0; a = tree_[a].next) {
+            if (tree_[a].kind != Kind::Name || has_extents) visit(a);
+        }
+    }
+
+    const lang::Tree& tree_;
+    std::vector<std::string> bound_;
+    std::set<std::string, std::less<>> found_;
+};
+
+}  // namespace
+
+std::set<std::string, std::less<>> free_names(const lang::Tree& tree, NodeId compute) {
+    return FreeNames(tree).of(compute);
+}
+
+}  // namespace quern::semantics
