@@ -207,7 +207,7 @@ public:
     void loop(const Expr& begin, const Expr& end, const Expr& step,
               const std::function<void(Expr)>& body);
 
-    /// if condition: then, else: otherwise.
+    /// if condition: then, else: otherwise. Loops and branches that write nothing are left out.
     void when(const Expr& condition, const std::function<void()>& then,
               const std::function<void()>& otherwise = {});
 
@@ -270,12 +270,14 @@ private:
 
         /// What follows stands under a line.
         void open(std::string_view head);
-        void close() noexcept;
+
+        /// False if nothing stands under the line, which the block then goes without.
+        bool close() noexcept;
 
     private:
         KernelBuilder& builder_;
         int depth_;
-        std::size_t size_;
+        std::size_t size_, begin_;
         bool is_closed_ = false;
     };
 

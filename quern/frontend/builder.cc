@@ -27,7 +27,7 @@ std::string joined(const std::vector<Expr>& list) {
 /// No name of an operand or a dimension.
 bool is_reserved(std::string_view text) {
     const auto reserved = std::span(lang::kWords).first(lang::kLastReserved + 1);
-    return text == "out" ||
+    return text == "out" || text == "inf" || text == "await" ||
            std::ranges::any_of(reserved, [&](const auto& word) { return word.text == text; });
 }
 
@@ -38,6 +38,12 @@ bool is_name(std::string_view text) {
     return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
         return letter(c) || (c >= '0' && c <= '9');
     });
+}
+
+void require_name(std::string_view text) {
+    if (is_name(text)) return;
+    raise(ValueError(
+        fmt::format("[builder] expected a name of letters, digits and '_', got '{}'", text)));
 }
 
 }  // namespace
@@ -109,10 +115,7 @@ const Place& Place::assign(std::string_view op, const Expr& value) const {
 KernelBuilder::KernelBuilder(std::string kind) : kind_(std::move(kind)) {}
 
 void KernelBuilder::declare(const std::string& name) {
-    if (!is_name(name)) {
-        raise(ValueError(
-            fmt::format("[builder] expected a name of letters, digits and '_', got '{}'", name)));
-    }
+    require_name(name);
     if (is_reserved(name)) {
         raise(ValueError(
             fmt::format("[builder] expected a name, got '{}', a word of the language", name)));
@@ -147,7 +150,7 @@ void KernelBuilder::line(std::string_view statement) {
 }
 
 KernelBuilder::Block::Block(KernelBuilder& builder)
-    : builder_(builder), depth_(builder.depth_), size_(builder.body_.size()) {}
+    : builder_(builder), depth_(builder.depth_), size_(builder.body_.size()), begin_(size_) {}
 
 KernelBuilder::Block::~Block() {
     builder_.depth_ = depth_;
@@ -157,14 +160,17 @@ KernelBuilder::Block::~Block() {
 void KernelBuilder::Block::open(std::string_view head) {
     builder_.line(fmt::format("{}:", head));
     builder_.depth_ += 1;
+    begin_ = builder_.body_.size();
 }
 
-void KernelBuilder::Block::close() noexcept {
+bool KernelBuilder::Block::close() noexcept {
     builder_.depth_ = depth_;
-    is_closed_ = true;
+    is_closed_ = begin_ == size_ || builder_.body_.size() > begin_;
+    return is_closed_;
 }
 
 std::string KernelBuilder::fresh(std::string_view stem) {
+    require_name(stem);
     std::string name;
     do {
         name = fmt::format("{}{}", stem, next_++);
@@ -203,16 +209,14 @@ void KernelBuilder::loop(const Expr& begin, const Expr& end, const Expr& step,
 void KernelBuilder::when(const Expr& condition, const std::function<void()>& then,
                          const std::function<void()>& otherwise) {
     Block both(*this);
-    {
+    const auto branch = [&](const std::string& head, const std::function<void()>& body) {
         Block block(*this);
-        block.open(fmt::format("if {}", condition.text()));
-        then();
-        block.close();
-    }
-    if (otherwise) {
-        both.open("else");
-        otherwise();
-    }
+        block.open(head);
+        body();
+        return block.close();
+    };
+    const bool has_first = branch("if " + condition.text(), then);
+    if (otherwise) branch(has_first ? "else" : "if " + (!condition).text(), otherwise);
     both.close();
 }
 

@@ -126,6 +126,33 @@ TEST(Builder, RefusesWordsOfTheLanguageAsNames) {
     k.dim("step");
 }
 
+TEST(Builder, RefusesNamesThatMeanSomethingElseInAKernel) {
+    KernelBuilder k;
+    EXPECT_THROWS(ValueError, "a word of the language", k.scalar("inf"));
+    EXPECT_THROWS(ValueError, "a word of the language", k.operand("await"));
+    EXPECT_THROWS(ValueError, "got 'a b'", k.let(1, "a b"));
+    EXPECT_THROWS(ValueError, "got ''", k.var(1, ""));
+}
+
+TEST(Builder, LeavesOutBranchesAndLoopsThatWriteNothing) {
+    KernelBuilder k;
+    const Operand x = k.operand("x");
+    k.loops({k.dim("n")}, [&](Expr i) {
+        const Place v = k.var(x(i));
+        k.when(x(i) > 1, [] {});
+        k.when(
+            x(i) > 1, [] {}, [] {});
+        k.loop(0, 3, 1, [](Expr) {});
+        k.when(
+            x(i) > 1, [] {}, [&] { v = 5; });
+        k.when(
+            x(i) > 2, [&] { v += 1; }, [] {});
+        k.out(i) = v;
+    });
+    EXPECT_EQ(k.build()(Tensor::from<float>({3}, {1, 2, 3})).values(),
+              (std::vector<double>{5, 2, 4}));
+}
+
 TEST(Builder, RefusesLiteralsAboveTheLargestOfInt64) {
     EXPECT_THROWS(ValueError,
                   "expected an integer of at most 9223372036854775807 for 'literal', "
