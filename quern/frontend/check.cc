@@ -2,7 +2,9 @@
 // uses.
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,7 @@ public:
     }
 
 private:
-    enum class Place { Value, Row, Condition, Subscript };
+    enum class Place { Value, Row, Condition, Integer };
 
     void walk(NodeId id, Place place) {
         const lang::Node& node = tree_[id];
@@ -45,13 +47,38 @@ private:
                 walk(c, Place::Value);
             return;
         }
-        Place inside = Place::Value;
-        if (node.kind == Kind::Call && tree_.text_of(node.first) == "dot") inside = Place::Row;
-        const bool logical =
-            (node.kind == Kind::Binary && (node.op == Op::And || node.op == Op::Or)) ||
-            (node.kind == Kind::Unary && node.op == Op::Not);
-        if (logical) inside = Place::Condition;
-        for (NodeId c = node.first; c >= 0; c = tree_[c].next) walk(c, inside);
+        const bool is_select = node.kind == Kind::Call && tree_.text_of(node.first) == "select";
+        for (NodeId c = node.first; c >= 0; c = tree_[c].next) {
+            const bool decides = is_select && tree_[node.first].next == c;
+            walk(c, decides ? Place::Condition : inside(node, place));
+        }
+    }
+
+    /// Where the parts of an expression stand, by where it does.
+    Place inside(const lang::Node& node, Place place) const {
+        if (node.kind == Kind::Call) {
+            const std::string_view name = tree_.text_of(node.first);
+            if (name == "dot") return Place::Row;
+            constexpr std::array kKeep{"abs", "clamp", "max", "min", "select"};
+            return std::ranges::find(kKeep, name) == kKeep.end() ? Place::Value : place;
+        }
+        if (node.kind != Kind::Binary && node.kind != Kind::Unary) return Place::Value;
+        switch (node.op) {
+            case Op::And:
+            case Op::Or:
+            case Op::Not:
+                return Place::Condition;
+            case Op::Rem:
+                return Place::Integer;
+            case Op::Add:
+            case Op::Sub:
+            case Op::Mul:
+            case Op::Div:
+            case Op::Neg:
+                return place == Place::Integer ? place : Place::Value;
+            default:
+                return Place::Value;
+        }
     }
 
     void index(NodeId id, Place place) {
@@ -60,7 +87,7 @@ private:
         for (NodeId s = tree_[tree_[id].first].next; s >= 0; s = tree_[s].next) {
             ++count;
             slices += tree_[s].kind == Kind::Slice;
-            walk(s, Place::Subscript);
+            walk(s, Place::Integer);
         }
         // Slices make tiles, which have two axes.
         const int extra = slices > 0 ? std::max(0, 2 - slices) : place == Place::Row;
@@ -68,7 +95,7 @@ private:
             if (names_[i] != name) continue;
             ranks_[i] = std::max(ranks_[i], count + extra);
             if (place == Place::Condition) types_[i].dtype = DType::Bool;
-            if (place == Place::Subscript) types_[i].dtype = DType::Int64;
+            if (place == Place::Integer) types_[i].dtype = DType::Int64;
         }
     }
 

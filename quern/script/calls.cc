@@ -9,8 +9,8 @@ namespace quern::script {
 
 namespace {
 
-/// A chain of pipelines as long as this one calls itself: the host language has no condition that
-/// could end it.
+/// A chain of pipelines as long as this one calls itself, as a rule without end: of conditions the
+/// host language has `and` and `or` only. Calls take the stack of the program.
 constexpr int kDeepestCall = 40;
 
 }  // namespace
@@ -139,8 +139,8 @@ Interpreter::Arguments Interpreter::arguments(NodeId call, std::optional<Argumen
 Value Interpreter::call_pipeline(NodeId callee, NodeId pipeline, const Arguments& arguments) {
     if (depth_ >= kDeepestCall) {
         fail(Code::E0104, callee,
-             fmt::format("pipeline '{}' is called {} calls deep: it calls itself", text(callee),
-                         kDeepestCall));
+             fmt::format("expected at most {} calls inside of each other, got one more of '{}'",
+                         kDeepestCall, text(callee)));
     }
     Scope scope;
     bind_parameters(pipeline, arguments.positional, scope);

@@ -182,7 +182,8 @@ std::string Interpreter::name_in_kernel(NodeId argument, std::size_t position) c
     constexpr std::string_view kMade = "argument";
     const bool is_free = node(argument).kind == Kind::Name && name != "i" && name != "out" &&
                          name != "len" && name != "inf" && name != "true" && name != "false" &&
-                         !name.starts_with(kMade) && find_function(name).kind == FunctionKind::None;
+                         name != "await" && !name.starts_with(kMade) &&
+                         find_function(name).kind == FunctionKind::None;
     return is_free ? name : fmt::format("{}{}", kMade, position + 1);
 }
 

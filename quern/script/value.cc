@@ -98,7 +98,10 @@ std::string to_string(const Value& value) {
         std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
         std::string operator()(double number) const {
             // As tensors are printed: the sign of a NaN says nothing.
-            return std::isnan(number) ? "nan" : fmt::format("{}", number);
+            if (std::isnan(number)) return "nan";
+            std::string text = fmt::format("{}", number);
+            if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+            return text;
         }
         std::string operator()(const std::string& text) const { return '"' + text + '"'; }
         std::string operator()(DType dtype) const { return std::string(quern::to_string(dtype)); }

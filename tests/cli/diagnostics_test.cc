@@ -51,6 +51,31 @@ TEST(CommandDiagnostics, AreAnArrayOfObjectsWithJson) {
     }
 }
 
+TEST(CommandDiagnostics, OfAShapeThatIsGivenTwiceNameIt) {
+    const Folder folder;
+    const std::string script = folder.write("set.quern", "let b = model.bias |> relu()\n");
+    const Outcome outcome =
+        run({"explain", script, "--shape", "model.bias=f16[3]", "--shape", "model.bias=f32[7]"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("[--shape] expected one value for 'model.bias', got two"),
+              std::string::npos)
+        << outcome.err;
+}
+
+TEST(CommandDiagnostics, OfTextsAloneGuessDtypesByTheirUses) {
+    const Folder folder;
+    for (const char* value :
+         {"x[i] % 2", "(x[i] + 1) % 3", "select(x[i], 1.0, 2.0)", "y[max(x[i] - 1, 0)]",
+          "select(not x[i] and z[i] > 0.5, y[i], 1.0)"}) {
+        const std::string script = folder.write(
+            "guess.quern",
+            "let r = compute(x, y, z) {\n    @kernel custom\n    for i in 0..n: out[i] = " +
+                std::string(value) + "\n}\n");
+        const Outcome outcome = run({"check", script});
+        EXPECT_EQ(outcome.status, 0) << value << outcome.err;
+    }
+}
+
 TEST(CommandDiagnostics, JsonStaysJsonForAnyBytes) {
     const Folder folder;
     const std::string script = folder.write("bytes.quern", "let y = \xff\xfe\x01 \"\\\"\n");

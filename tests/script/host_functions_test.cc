@@ -65,6 +65,14 @@ TEST(ScriptFunctions, APipedValueIsNotTheOperandThatTheChainBeganWith) {
     EXPECT_EQ(tensor_in(results, "t").values()[3], 0.25);
 }
 
+TEST(ScriptFunctions, TakeAnInputWhoseNameMeansSomethingInAKernel) {
+    for (const std::string name : {"await", "inf", "out", "len", "compute", "argument1"}) {
+        const Results results = run_text("let r = max(" + name + ", 2.0)",
+                                         {{name, Tensor::from<float>({3}, {1, 2, 3})}});
+        EXPECT_EQ(tensor_in(results, "r").values(), (std::vector<double>{2, 2, 3})) << name;
+    }
+}
+
 TEST(ScriptFunctions, ReshapeKeepsTheElements) {
     const Results results = run_text("let a = reshape(x, [3, 2])\nlet b = x.reshape([-1])", kX);
     EXPECT_EQ(tensor_in(results, "a").shape(), (Shape{3, 2}));

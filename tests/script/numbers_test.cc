@@ -30,9 +30,17 @@ TEST(ScriptNumbers, QuantitiesAreBytesOrSeconds) {
     EXPECT_EQ(result_of("let r = 1GB"), "1073741824");
     EXPECT_EQ(result_of("let r = 16MB"), "16777216");
     EXPECT_EQ(result_of("let r = 3KB"), "3072");
-    EXPECT_EQ(result_of("let r = 1000ms"), "1");
+    EXPECT_EQ(result_of("let r = 1000ms"), "1.0");
     EXPECT_EQ(error_of("let r = 5parsecs"), "E0441 at 1:9");
     EXPECT_EQ(error_of("let r = 9000000TB"), "E0110 at 1:9");
+}
+
+TEST(ScriptNumbers, AFloatIsWrittenAsOne) {
+    EXPECT_EQ(result_of("let r = 2.0"), "2.0");
+    EXPECT_EQ(result_of("let r = -4.0 / 2"), "-2.0");
+    EXPECT_EQ(result_of("let r = 1e20"), "1e+20");
+    EXPECT_EQ(result_of("let r = 0.5"), "0.5");
+    EXPECT_EQ(result_of("let r = 2"), "2");
 }
 
 TEST(ScriptNumbers, IntegerArithmeticTruncatesTowardZero) {
@@ -76,15 +84,15 @@ TEST(ScriptNumbers, LogicEvaluatesOnlyWhatItNeeds) {
 }
 
 TEST(ScriptNumbers, OfTheEndsOfTheirRange) {
-    EXPECT_EQ(result_of("let r = 1e-400"), "0");
+    EXPECT_EQ(result_of("let r = 1e-400"), "0.0");
     EXPECT_EQ(result_of("let r = 5e-324 > 0.0"), "true");
     EXPECT_EQ(error_of("let r = 1e400"), "E0110 at 1:9");
-    EXPECT_EQ(result_of("let r = 0.001e-330"), "0");
-    EXPECT_EQ(result_of("let r = 1000.5e-400"), "0");
+    EXPECT_EQ(result_of("let r = 0.001e-330"), "0.0");
+    EXPECT_EQ(result_of("let r = 1000.5e-400"), "0.0");
     EXPECT_EQ(error_of("let r = 0.001e330"), "E0110 at 1:9");
-    EXPECT_EQ(result_of("let r = 1e-99999999999999999999"), "0");
+    EXPECT_EQ(result_of("let r = 1e-99999999999999999999"), "0.0");
     EXPECT_EQ(error_of("let r = 1e99999999999999999999"), "E0110 at 1:9");
-    EXPECT_EQ(result_of("let r = 0e400"), "0");
+    EXPECT_EQ(result_of("let r = 0e400"), "0.0");
     EXPECT_EQ(result_of("let r = u64(9223372036854775807)"), "9223372036854775807");
     EXPECT_EQ(result_of("let r = inf - inf"), "nan");
     EXPECT_EQ(result_of("let r = u64(9.2e18)"), "9200000000000000000");
@@ -103,7 +111,7 @@ TEST(ScriptNumbers, OperatorsRefuseOtherTypesByName) {
 }
 
 TEST(ScriptNumbers, KernelFunctionsTakeNumbers) {
-    EXPECT_EQ(result_of("let r = sqrt(16)"), "4");
+    EXPECT_EQ(result_of("let r = sqrt(16)"), "4.0");
     EXPECT_EQ(result_of("let r = rsqrt(4.0)"), "0.5");
     EXPECT_EQ(result_of("let r = max(3, 4)"), "4");
     EXPECT_EQ(result_of("let r = min(9007199254740993, 9007199254740992)"), "9007199254740992");
@@ -123,15 +131,15 @@ TEST(ScriptNumbers, KernelFunctionsTakeNumbers) {
     EXPECT_EQ(result_of("let r = clamp(3, 0, 5)"), "3");
     // As a kernel has them.
     EXPECT_EQ(result_of("let r = 1 / relu(-0.0)"), "inf");
-    EXPECT_EQ(result_of("let r = clamp(0.5, 1.0, 0.0)"), "0");
+    EXPECT_EQ(result_of("let r = clamp(0.5, 1.0, 0.0)"), "0.0");
     EXPECT_EQ(result_of("let r = clamp(5.0, 0.0, inf - inf)"), "nan");
     EXPECT_EQ(result_of("let r = clamp(0.5, inf - inf, 1.0)"), "nan");
-    EXPECT_EQ(result_of("let r = clamp(1, 2, 3.5)"), "2");
+    EXPECT_EQ(result_of("let r = clamp(1, 2, 3.5)"), "2.0");
     EXPECT_EQ(result_of("let r = select(2 > 1, 10, 20)"), "10");
     EXPECT_EQ(result_of("let r = isnan(inf - inf)"), "true");
     EXPECT_EQ(result_of("let r = i32(2.75)"), "2");
     EXPECT_EQ(result_of("let r = bool(2)"), "true");
-    EXPECT_EQ(result_of("let r = f16(1.0001)"), "1");
+    EXPECT_EQ(result_of("let r = f16(1.0001)"), "1.0");
     EXPECT_EQ(error_of("let r = sqrt(\"a\")"), "E0441 at 1:14");
     EXPECT_EQ(error_of("let r = f32(\"a\")"), "E0441 at 1:13");
     EXPECT_EQ(error_of("let r = select(1, 2, 3)"), "E0405 at 1:9");

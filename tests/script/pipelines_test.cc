@@ -84,6 +84,20 @@ TEST(ScriptPipelines, TheResultMustFitItsType) {
     EXPECT_EQ(result_of("pipeline f(k: int) -> float:\n    return 3\nlet r = f(1) / 2\n"), "1.5");
 }
 
+TEST(ScriptPipelines, CallsStandInsideOfEachOtherUpToALimit) {
+    std::string text = "pipeline f0(x: tensor) -> tensor:\n    return x\n";
+    for (int n = 1; n <= 40; ++n) {
+        text += "pipeline f" + std::to_string(n) + "(x: tensor) -> tensor:\n    return f" +
+                std::to_string(n - 1) + "(x)\n";
+    }
+    EXPECT_TRUE(errors_of(text + "let r = f39(x)", {{"x", Tensor({2})}}).empty());
+    const auto errors = errors_of(text + "let r = f40(x)", {{"x", Tensor({2})}});
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_EQ(errors[0].code, "E0104");
+    EXPECT_EQ(errors[0].message,
+              "expected at most 40 calls inside of each other, got one more of 'f0'");
+}
+
 TEST(ScriptPipelines, ScopesAreLexical) {
     EXPECT_EQ(result_of("let a = 1\n"
                         "pipeline g(k: int):\n"

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
         "--arg eps=1e-5 --out normalized=y.npy");
 
     CLI::App* const check_command =
-        app.add_subcommand("check", "Report every diagnostic of scripts");
+        app.add_subcommand("check", "Report what scripts show without operands");
     check_command->add_option("FILE", files, "Scripts")->required()->type_name("");
     add_flags(check_command, flags);
     check_command->footer("Example: quern check --json softmax.quern");

@@ -93,7 +93,10 @@ script::Bindings bindings_of(const RunArguments& arguments, const script::Signat
         if (dot == std::string::npos) {
             bind("--shape", root, zeros(given.value));
         } else {
-            sets[root].insert_or_assign(given.name.substr(dot + 1), zeros(given.value));
+            if (!sets[root].emplace(given.name.substr(dot + 1), zeros(given.value)).second) {
+                throw ValueError(
+                    fmt::format("[--shape] expected one value for '{}', got two", given.name));
+            }
         }
     }
     for (auto& [name, set] : sets) {
