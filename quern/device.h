@@ -8,7 +8,7 @@
 
 namespace quern {
 
-/// Names where tensors live and kernels run: "interpreter", "cpu", "cuda:0". "cpu:0" to "cpu:63"
+/// Names where tensors live and kernels run: "interpreter", "cpu", "vulkan:0". "cpu:0" to "cpu:63"
 /// are logical devices, which share the cores and the memory of "cpu": what runs on several devices
 /// can be tried on one machine.
 class Device {
@@ -17,7 +17,7 @@ public:
     Device();
 
     /// Throws DeviceError with E0601 and the devices there are if none has that id.
-    /// "auto" gives the best device there is.
+    /// "auto" is "cpu", or "interpreter" where "cpu" is not there.
     explicit Device(std::string_view id);
 
     const std::string& id() const noexcept { return id_; }

@@ -52,7 +52,7 @@ struct KernelOptions {
     /// The name of the text in diagnostics; "<kernel>" if empty.
     std::string file;
 
-    /// Refuse what is else accepted with a warning (E0303, E0412) or by a copy (E0602).
+    /// Refuse what is else accepted with a note or a warning (E0303, E0412) or by a copy (E0602).
     bool pedantic = false;
 
     /// The line of `file` on which the text begins.
@@ -88,7 +88,8 @@ public:
     /// Runs it: tensors by position, arg() by name, in any order.
     ///
     /// Throws KernelError before any work if operands and text do not fit, and with the kernel's
-    /// line if it fails while it runs.
+    /// line if it fails while it runs; ValueError if arg() names what the kernel does not leave
+    /// free, or one name twice, or if an operand's memory was taken back (E0614).
     template <class... Inputs>
     Tensor operator()(const Inputs&... inputs) const {
         const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};
@@ -113,7 +114,8 @@ public:
     /// The same for operands and arguments that are counted at run time.
     Tensor run(std::span<const Tensor> operands, std::span<const Argument> arguments = {}) const;
 
-    /// The same kernel on a device; else it runs on the one that is the default when it is called.
+    /// The same kernel on a device, unless its text has @device, which comes first; else it runs on
+    /// the one that is the default when it is called.
     Kernel on(const Device& device) const;
 
     /// The same kernel, rounding so wherever it is compiled.

@@ -24,8 +24,9 @@ public:
         std::size_t largest = 0;
     };
 
-    /// Throws ValueError if there are no bytes, OutOfMemory if the device does not have them,
-    /// DeviceError or DeviceLost if it cannot be used.
+    /// Of `bytes`, rounded up to a multiple of 256. Throws ValueError if there are none,
+    /// OutOfMemory if the device does not have them, DeviceError or DeviceLost if it cannot be
+    /// used.
     MemoryPool(const Device& device, std::size_t bytes);
 
     /// A tensor in row-major order at an address that is a multiple of 256, with elements that are

@@ -106,7 +106,7 @@ public:
     Kernel on(const Device& device) const { return kernel_.on(device); }
     Kernel with(Numerics numerics) const { return kernel_.with(numerics); }
 
-    /// As Kernel's, with quern/async.h.
+    /// As Kernel's without a stream, with quern/async.h.
     template <class K = Kernel>
     auto async() const {
         return static_cast<const K&>(kernel_).async();
