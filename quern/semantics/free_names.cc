@@ -46,7 +46,9 @@ private:
             case Kind::NamedArg:
                 return each(tree_[node.first].next);
             case Kind::Member:
-                return visit(node.first);
+                // What it is a member of is no number.
+                if (tree_[node.first].kind != Kind::Name) visit(node.first);
+                return;
             case Kind::Decl:
                 visit(tree_.child(id, 2));
                 return bind(node.first);

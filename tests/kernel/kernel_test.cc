@@ -143,6 +143,10 @@ TEST(Kernel, LeavesNoNameFreeThatTheTextDeclaresOrThatIsAWord) {
     }
     EXPECT_EQ(kernel(x, arg("scale", 1), arg("k", 2), arg("w", 1), arg("n", 2)).values(),
               (std::vector<double>{3, 4}));
+    const Kernel of_a_set(
+        "compute(model.a) {\n@kernel custom\nfor i in 0..n: out[i] = model.a[i] * scale\n}");
+    EXPECT_THROWS(ValueError, "got 'model'", of_a_set(x, arg("scale", 1), arg("model", 1)));
+    EXPECT_EQ(of_a_set(x, arg("scale", 2)).values(), (std::vector<double>{2, 4}));
 }
 
 TEST(Kernel, RefusesIntegersThatInt64DoesNotHold) {

@@ -134,6 +134,13 @@ TEST(Rule2, ALoopOverAPartOfADeclaredAxisSaysNothingOfIt) {
     EXPECT_EQ(of("x: [h*w]", "for i in 0..h*w: out[i] = x[i]", {{{6}}}, {{"h", std::int64_t(2)}}),
               "[6]");
     EXPECT_EQ(of("x: [m]", "for i in 0..m + 1: out[i] = x[i]", {{{5}}}).substr(0, 5), "E0507");
+    // A loop that runs no iteration reads nothing.
+    const std::string body = "for i in 0..m:\n  var s = 0.0\n  for k in 0..";
+    EXPECT_EQ(of("x: [0], d: [m]", body + "0: s += x[max(k - 3, 0)]\n  out[i] = s", {{{0}}, {{3}}}),
+              "[3]");
+    EXPECT_EQ(of("x: [0], d: [m]", body + "1: s += x[max(k - 3, 0)]\n  out[i] = s", {{{0}}, {{3}}})
+                  .substr(0, 5),
+              "E0507");
     EXPECT_EQ(of("x: [m]", "for i in 0..6: out[i] = x[i / 2]", {{{3}}}), "[6]");
 }
 
