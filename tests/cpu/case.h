@@ -55,6 +55,7 @@ public:
         }
     }
 
+    const std::string& text() const { return text_; }
     const ir::Kernel& kernel() const { return prepared_->lowered.kernel; }
 
     ir::Facts facts() const {

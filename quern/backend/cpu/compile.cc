@@ -26,12 +26,15 @@ const char* triple(Simd simd) {
 }
 
 /// Registers become values, what is computed twice is computed once, what a loop does not change
-/// leaves it. Without instcombine, which takes choices for others: of LLVM 19, max(|x|, 0) where x
-/// is below 0 for 0, and relu(max(0, -0)) and choices between float16 for the other zero. Kernels
-/// are as fast without it.
-constexpr const char* kPasses =
-    "function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(licm),"
-    "instsimplify,early-cse)";
+/// leaves it. instcombine, of LLVM 19, takes relu(max(0, -0)) and choices between float16 for the
+/// other zero: only fast code, to which zeros are alike, goes through it, since it takes constants
+/// of products together.
+std::string passes(Numerics numerics) {
+    const char* const simplifies =
+        numerics == Numerics::Fast ? "instcombine<no-verify-fixpoint>" : "instsimplify";
+    return std::string("function(sroa,early-cse<memssa>,simplifycfg,loop-mssa(licm),") +
+           simplifies + ",early-cse)";
+}
 
 /// The first processor with SSE4.1, which `floor` and its like need, and without SSE4.2.
 constexpr const char* kLeast = "penryn";
@@ -136,12 +139,13 @@ void choose_bits_of_halves(const Session& session) {
     LLVMDisposeBuilder(b);
 }
 
-std::string compile_module(Session& session, std::vector<std::byte>& object) {
+std::string compile_module(Session& session, Numerics numerics, std::vector<std::byte>& object) {
     if (const char* shown = std::getenv("QUERN_SHOW_LLVM"); shown && *shown == '1') {
         LLVMDumpModule(session.module);
     }
     const LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    const LLVMErrorRef error = LLVMRunPasses(session.module, kPasses, session.machine, options);
+    const LLVMErrorRef error =
+        LLVMRunPasses(session.module, passes(numerics).c_str(), session.machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (error) {
         char* message = LLVMGetErrorMessage(error);
@@ -219,7 +223,7 @@ extern "C" __attribute__((visibility("default"))) void quern_cpu_compile(
     result.seconds_before_llvm =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::vector<std::byte> object;
-    result.error = compile_module(session, object);
+    result.error = compile_module(session, request.numerics, object);
     if (result.error.empty()) result.image = to_bytes(image_of(plan, std::move(object)));
 }
 

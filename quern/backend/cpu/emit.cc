@@ -196,7 +196,7 @@ private:
                 if (i.op == Op::Scale) return scale(module_, b_, value(i.a), value(i.b));
                 return binary(i.op, i.type.dtype, value(i.a), value(i.b));
             case OpClass::Compare:
-                return compare(i.op, dtype(i.a), value(i.a), value(i.b));
+                return compare(i);
             case OpClass::Ternary:
                 return intrinsic(module_, b_, "llvm.fma", {types_.value(i.type)},
                                  {value(i.a), value(i.b), value(i.c)});
@@ -307,8 +307,26 @@ private:
                                                          : compare(Op::Less, dtype, b, a);
         const LLVMValueRef chosen = LLVMBuildSelect(b_, better, a, b, "");
         if (!is_floating(dtype)) return chosen;
+        // Not "if it is NaN": with that LLVM's instcombine, through which fast code goes, takes
+        // max(|x|, 0) for 0 wherever x is below 0.
         const LLVMValueRef is_number = LLVMBuildFCmp(b_, LLVMRealORD, a, a, "");
         return LLVMBuildSelect(b_, is_number, chosen, a, "");
+    }
+
+    bool is_zero(ValueId id) const {
+        const Inst& i = f_[id];
+        if (i.op == Op::Splat) return is_zero(i.a);
+        if (i.op != Op::Constant || !is_floating(i.type.dtype)) return false;
+        const std::uint64_t sign = std::uint64_t{1} << (8 * size_of(i.type.dtype) - 1);
+        return (i.bits & ~sign) == 0;
+    }
+
+    /// |x| above zero, as x itself says it: see `extreme`, whose fault the text can write out.
+    LLVMValueRef compare(const Inst& i) {
+        if (i.op == Op::Less && is_zero(i.a) && f_[i.b].op == Op::Abs && is_floating(dtype(i.a))) {
+            return LLVMBuildFCmp(b_, LLVMRealONE, value(f_[i.b].a), value(i.a), "");
+        }
+        return compare(i.op, dtype(i.a), value(i.a), value(i.b));
     }
 
     LLVMValueRef compare(Op op, DType dtype, LLVMValueRef a, LLVMValueRef b) {
