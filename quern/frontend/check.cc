@@ -62,6 +62,7 @@ private:
             constexpr std::array kKeep{"abs", "clamp", "max", "min", "select"};
             return std::ranges::find(kKeep, name) == kKeep.end() ? Place::Value : place;
         }
+        if (node.kind == Kind::Loop || node.kind == Kind::Slice) return Place::Integer;
         if (node.kind != Kind::Binary && node.kind != Kind::Unary) return Place::Value;
         switch (node.op) {
             case Op::And:

@@ -14,11 +14,11 @@ using ir::BinaryOp;
 void Lowering::check_bounds() {
     for (const Access& access : accesses_) {
         if (access.is_store || access.guarded || access.buffer >= kernel_.operand_count) continue;
-        const bool never_is = std::ranges::any_of(access.loops, [&](const LoopScope& loop) {
+        const bool never_runs = std::ranges::any_of(access.loops, [&](const LoopScope& loop) {
             return kernel_.is_constant(loop.range.begin) && kernel_.is_constant(loop.range.end) &&
                    ir::proves_at_least(kernel_, loop.range.begin, loop.range.end);
         });
-        if (never_is) continue;
+        if (never_runs) continue;
         for (std::size_t p = 0; p < access.index.size(); ++p) {
             if (exists(access.slice_length[p])) continue;
             const ExprId extent = kernel_.extent(access.buffer, std::uint32_t(p));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quern/semantics/request.h"
@@ -42,7 +43,12 @@ private:
                 if (std::ranges::find(bound_, name) == bound_.end()) found_.insert(std::move(name));
                 return;
             }
-            case Kind::Call:
+            case Kind::Call: {
+                const NodeId first = tree_[node.first].next;
+                // Behind it the operator.
+                const bool reduces = first >= 0 && tree_.text_of(node.first) == "reduce";
+                return each(reduces ? tree_[first].next : first);
+            }
             case Kind::NamedArg:
                 return each(tree_[node.first].next);
             case Kind::Member:
@@ -82,12 +88,13 @@ private:
         }
     }
 
-    /// Names that stand alone there are words, such as kinds and operators, but for extents.
+    /// Names that stand alone there are words, such as kinds and operators, but for numbers.
     void decorator(NodeId id) {
         const NodeId name = tree_[id].first;
-        const bool has_extents = tree_.text_of(name) == "workgroup";
+        const std::string_view word = tree_.text_of(name);
+        const bool has_numbers = word == "workgroup" || word == "shared";
         for (NodeId a = tree_[name].next; a >= 0; a = tree_[a].next) {
-            if (tree_[a].kind != Kind::Name || has_extents) visit(a);
+            if (tree_[a].kind != Kind::Name || has_numbers) visit(a);
         }
     }
 

@@ -185,9 +185,6 @@ struct VarType {
     /// A float only because a literal is: integers may join.
     bool lifted = false;
 
-    /// An integer of the text was assigned that is no truth value: beside bools all are integers.
-    bool counts = false;
-
     /// Bit p: a tile was assigned that has absent lanes along axis p.
     AxisBits ragged = 0;
     std::vector<ExprId> capacities;
@@ -365,7 +362,6 @@ private:
     bool divides(ExprId quotient, ExprId divisor) const;
     bool unify(Value& a, Value& b, Span span, DType& nominal, bool& weak);
     bool join(VarType& type, const Value& value, Span span);
-    bool counts(const Value& value) const;
     bool join_dtype(VarType& joined, const Value& value, Span span);
     bool join_strong(VarType& joined, const Value& value, Span span);
     void join_shape(VarType& joined, const Tile& tile);

@@ -258,18 +258,8 @@ bool Lowering::join_strong(VarType& joined, const Value& value, Span span) {
     return true;
 }
 
-/// Whether a weak integer may be another number than 0 and 1; a var has what was assigned to it.
-bool Lowering::counts(const Value& value) const {
-    if (value.tile) return true;
-    const Expr& e = kernel_[value.expr];
-    const bool is_var =
-        e.kind == ExprKind::Symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Var;
-    return !is_var && !kernel_.is_constant(value.expr, 0) && !kernel_.is_constant(value.expr, 1);
-}
-
 bool Lowering::join_dtype(VarType& joined, const Value& value, Span span) {
     if (!joined.weak && !value.weak) return join_strong(joined, value, span);
-    joined.counts = joined.counts || (value.weak && !is_floating(value.dtype) && counts(value));
     if (joined.weak && value.weak) {
         if (is_floating(value.dtype) && !is_floating(joined.dtype)) {
             joined.dtype = joined.nominal = DType::Float32;
@@ -279,11 +269,6 @@ bool Lowering::join_dtype(VarType& joined, const Value& value, Span span) {
     const DType strong = joined.weak ? value.dtype : joined.dtype;
     const DType nominal = joined.weak ? value.nominal : joined.nominal;
     const DType literal = joined.weak ? joined.dtype : value.dtype;
-    if (strong == DType::Bool && !is_floating(literal) && joined.counts) {
-        joined.dtype = joined.nominal = literal;
-        joined.weak = false;
-        return true;
-    }
     const bool lifts = is_floating(literal) && !is_floating(strong);
     joined.lifted = joined.lifted || lifts || (joined.weak && value.lifted);
     joined.dtype = lifts ? DType::Float32 : strong;

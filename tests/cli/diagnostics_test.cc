@@ -74,6 +74,12 @@ TEST(CommandDiagnostics, OfTextsAloneGuessDtypesByTheirUses) {
         const Outcome outcome = run({"check", script});
         EXPECT_EQ(outcome.status, 0) << value << outcome.err;
     }
+    const std::string rows =
+        folder.write("rows.quern",
+                     "let r = compute(x, first: [n + 1]) {\n    @kernel custom\n    for i in "
+                     "0..n:\n        var s = 0.0\n"
+                     "        for k in first[i]..first[i + 1]: s += x[k]\n        out[i] = s\n}\n");
+    EXPECT_EQ(run({"check", rows}).err, "");
 }
 
 TEST(CommandDiagnostics, JsonStaysJsonForAnyBytes) {

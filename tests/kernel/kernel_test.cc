@@ -132,7 +132,8 @@ TEST(Kernel, RefusesAnArgumentWhoseWordsAreThoseOfOperandsThatItWasCalledWith) {
 
 TEST(Kernel, LeavesNoNameFreeThatTheTextDeclaresOrThatIsAWord) {
     const Kernel kernel(
-        "compute(x) {\n@kernel fused\n@workgroup(w)\nfor i in 0..n:\n  let t = relu(x[i])\n  var v "
+        "compute(x) {\n@kernel fused\n@workgroup(w)\n@shared(bytes)\nfor i in 0..n:\n  let t = "
+        "relu(x[i])\n  var v "
         "= t\n"
         "  for k in 0..k: v += scale\n  out[i] = v\n}");
     const Tensor x = Tensor::from<float>({2}, {1, 2});
@@ -141,7 +142,8 @@ TEST(Kernel, LeavesNoNameFreeThatTheTextDeclaresOrThatIsAWord) {
         EXPECT_THROWS(ValueError, std::string("got '") + name + "'",
                       kernel(x, arg("scale", 1), arg("k", 2), arg(name, 3)));
     }
-    EXPECT_EQ(kernel(x, arg("scale", 1), arg("k", 2), arg("w", 1), arg("n", 2)).values(),
+    EXPECT_EQ(kernel(x, arg("scale", 1), arg("k", 2), arg("w", 1), arg("n", 2), arg("bytes", 1024))
+                  .values(),
               (std::vector<double>{3, 4}));
     const Kernel of_a_set(
         "compute(model.a) {\n@kernel custom\nfor i in 0..n: out[i] = model.a[i] * scale\n}");

@@ -203,26 +203,6 @@ TEST(Types, AVarThatBeginsWithAnElementOfTheOutputHasItsDtype) {
               "E0421 4:11 `out`");
 }
 
-TEST(Types, IntegersBesideBoolsStayIntegersUnlessTheyAreTruthValues) {
-    const auto text = [](const std::string& body) {
-        return "compute(x: [N]) {\n@kernel custom\nfor i in 0..N:\n" + body + "\n}";
-    };
-    for (const char* body :
-         {"  out[i] = 4\n  if i > 0: out[i] = x[i]", "  out[i] = x[i]\n  if i > 0: out[i] = 4",
-          "  var a = 4\n  if i > 0: a = x[i]\n  out[i] = a",
-          "  out[i] = x[i]\n  if i > 0: out[i] = i", "  out[i] = select(i > 0, x[i], 4)"}) {
-        EXPECT_EQ(analyse(text(body), of(DType::Bool)).out_dtype(), DType::Int64) << body;
-    }
-    // 0 and 1 are truth values.
-    for (const char* body : {"  out[i] = 0\n  if i > 0: out[i] = x[i]",
-                             "  var a = 1\n  if i > 0: a = x[i]\n  out[i] = a"}) {
-        EXPECT_EQ(analyse(text(body), of(DType::Bool)).out_dtype(), DType::Bool) << body;
-    }
-    EXPECT_EQ(analyse(text("  out[i] = x[i] > 0\n  if i > 0: out[i] = x[i] < 0"), of(DType::Int32))
-                  .out_dtype(),
-              DType::Bool);
-}
-
 TEST(Types, OfLongChainsOfVarsSettle) {
     for (const std::string start : {"0", "0.0"}) {
         std::string vars, chain;
