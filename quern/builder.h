@@ -207,7 +207,8 @@ public:
     void loop(const Expr& begin, const Expr& end, const Expr& step,
               const std::function<void(Expr)>& body);
 
-    /// if condition: then, else: otherwise. Loops and branches that write nothing are left out.
+    /// if condition: then, else: otherwise. Branches that add no line are left out, and so are
+    /// loops.
     void when(const Expr& condition, const std::function<void()>& then,
               const std::function<void()>& otherwise = {});
 

@@ -29,9 +29,7 @@ bool Lowering::type_out(const Value& value, int rank, Span span) {
     stored.tile = nullptr;
     if (!out_is_typed_) {
         out_is_typed_ = true;
-        next_out_type_ = {};
-        next_out_type_.dtype = next_out_type_.nominal = stored.dtype;
-        next_out_type_.weak = stored.weak;
+        next_out_type_ = VarType{stored.dtype, stored.dtype, stored.weak, false, 0, {}};
     }
     const bool changed = changed_;
     if (!join(next_out_type_, stored, span)) return false;

@@ -121,9 +121,8 @@ TEST(Kernel, NamesAMissingNumberAndAWrongCountOfOperands) {
 
 TEST(Kernel, RefusesAnArgumentWhoseWordsAreThoseOfOperandsThatItWasCalledWith) {
     const Kernel kernel(
-        "compute(x, mask, flag) { @kernel custom; for i in 0..n { out[i] = select(mask[i] and "
-        "flag, "
-        "x[i], 0.0); } }");
+        "compute(x, mask, flag) { @kernel custom; for i in 0..n {"
+        " out[i] = select(mask[i] and flag, x[i], 0.0); } }");
     // As operands 101 bools and one, as an argument 0.0 for the name of the character 101.
     const Tensor x({101}), mask({101}, DType::Bool), flag({}, DType::Bool);
     EXPECT_EQ(kernel(x, mask, flag).shape(), Shape{101});
@@ -132,17 +131,17 @@ TEST(Kernel, RefusesAnArgumentWhoseWordsAreThoseOfOperandsThatItWasCalledWith) {
 
 TEST(Kernel, LeavesNoNameFreeThatTheTextDeclaresOrThatIsAWord) {
     const Kernel kernel(
-        "compute(x) {\n@kernel fused\n@workgroup(w)\n@shared(bytes)\nfor i in 0..n:\n  let t = "
-        "relu(x[i])\n  var v "
-        "= t\n"
-        "  for k in 0..k: v += scale\n  out[i] = v\n}");
+        "compute(x) {\n@kernel fused\n@workgroup(w)\n@shared(bytes)\nfor i in 0..n:\n"
+        "  let t = relu(x[i])\n  var v = t\n  for k in 0..k: v += scale\n"
+        "  if v > 100: let h = v\n  out[i] = v + 0 * h\n}");
     const Tensor x = Tensor::from<float>({2}, {1, 2});
     for (const char* name :
          {"t", "v", "i", "out", "kernel", "fused", "workgroup", "relu", "x", "inf"}) {
         EXPECT_THROWS(ValueError, std::string("got '") + name + "'",
                       kernel(x, arg("scale", 1), arg("k", 2), arg(name, 3)));
     }
-    EXPECT_EQ(kernel(x, arg("scale", 1), arg("k", 2), arg("w", 1), arg("n", 2), arg("bytes", 1024))
+    EXPECT_EQ(kernel(x, arg("scale", 1), arg("k", 2), arg("w", 1), arg("n", 2), arg("bytes", 1024),
+                     arg("h", 1))
                   .values(),
               (std::vector<double>{3, 4}));
     const Kernel of_a_set(

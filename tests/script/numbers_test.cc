@@ -38,7 +38,10 @@ TEST(ScriptNumbers, QuantitiesAreBytesOrSeconds) {
 TEST(ScriptNumbers, AFloatIsWrittenAsOne) {
     EXPECT_EQ(result_of("let r = 2.0"), "2.0");
     EXPECT_EQ(result_of("let r = -4.0 / 2"), "-2.0");
+    EXPECT_EQ(result_of("let r = -0.0"), "-0.0");
+    EXPECT_EQ(result_of("let r = 123456789.0"), "123456789.0");
     EXPECT_EQ(result_of("let r = 1e20"), "1e+20");
+    EXPECT_EQ(result_of("let r = -inf"), "-inf");
     EXPECT_EQ(result_of("let r = 0.5"), "0.5");
     EXPECT_EQ(result_of("let r = 2"), "2");
 }
