@@ -85,6 +85,10 @@ public:
     /// Throws KernelError with every error of the text, ValueError if it is not one compute.
     explicit Kernel(std::string text, const KernelOptions& options = {});
 
+    // What was moved from is a copy, too.
+    Kernel(const Kernel&) = default;
+    Kernel& operator=(const Kernel&) = default;
+
     /// Runs it: tensors by position, arg() by name, in any order.
     ///
     /// Throws KernelError before any work if operands and text do not fit, and with the kernel's

@@ -29,6 +29,10 @@ public:
     /// used.
     MemoryPool(const Device& device, std::size_t bytes);
 
+    // What was moved from is a copy, too.
+    MemoryPool(const MemoryPool&) = default;
+    MemoryPool& operator=(const MemoryPool&) = default;
+
     /// A tensor in row-major order at an address that is a multiple of 256, with elements that are
     /// not set. Its memory returns to the pool with the last tensor over it, or before by free() or
     /// reset(). Throws ShapeError if the shape is not valid, OutOfMemory (E0613) naming what was

@@ -31,6 +31,10 @@ class Stream {
 public:
     Stream();
 
+    // What was moved from is a copy, too.
+    Stream(const Stream&) = default;
+    Stream& operator=(const Stream&) = default;
+
     /// Runs `work`, a callable that returns a value, on a thread of the library, as run_async does.
     /// An error is the future's; what comes behind runs all the same.
     template <class Work>

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <span>
 
 #include "quern/lang/words.h"
 #include "quern/support/check.h"
@@ -22,13 +21,6 @@ std::string joined(const std::vector<Expr>& list) {
         text += e.text();
     }
     return text;
-}
-
-/// No name of an operand or a dimension.
-bool is_reserved(std::string_view text) {
-    const auto reserved = std::span(lang::kWords).first(lang::kLastReserved + 1);
-    return text == "out" || text == "inf" || text == "await" ||
-           std::ranges::any_of(reserved, [&](const auto& word) { return word.text == text; });
 }
 
 bool is_name(std::string_view text) {
@@ -116,7 +108,7 @@ KernelBuilder::KernelBuilder(std::string kind) : kind_(std::move(kind)) {}
 
 void KernelBuilder::declare(const std::string& name) {
     require_name(name);
-    if (is_reserved(name)) {
+    if (lang::is_taken(name)) {
         raise(ValueError(
             fmt::format("[builder] expected a name, got '{}', a word of the language", name)));
     }

@@ -214,4 +214,13 @@ constexpr bool words_are_distinct() {
 
 constexpr bool is_reserved(std::uint32_t id) { return id - 1 < kLastReserved; }
 
+/// Whether no operand and no argument can be called so: it is reserved, is a value in every kernel,
+/// or waits in every script.
+constexpr bool is_taken(std::string_view name) {
+    for (std::uint32_t id = 1; is_reserved(id); ++id) {
+        if (kWords[id].text == name) return true;
+    }
+    return name == "out" || name == "inf" || name == "await";
+}
+
 }  // namespace quern::lang

@@ -9,6 +9,7 @@
 
 #include "quern/frontend/placement.h"
 #include "quern/lang/parse.h"
+#include "quern/lang/words.h"
 #include "quern/runtime/held.h"
 #include "quern/script/interpreter.h"
 #include "quern/support/check.h"
@@ -180,10 +181,9 @@ void Interpreter::collect_numbers(NodeId id, frontend::Arguments& numbers) const
 std::string Interpreter::name_in_kernel(NodeId argument, std::size_t position) const {
     const std::string name = text(argument);
     constexpr std::string_view kMade = "argument";
-    const bool is_free = node(argument).kind == Kind::Name && name != "i" && name != "out" &&
-                         name != "len" && name != "inf" && name != "true" && name != "false" &&
-                         name != "await" && !name.starts_with(kMade) &&
-                         find_function(name).kind == FunctionKind::None;
+    const bool is_free = node(argument).kind == Kind::Name && !lang::is_taken(name) &&
+                         name != "i" && name != "len" && name != "true" && name != "false" &&
+                         !name.starts_with(kMade) && find_function(name).kind == FunctionKind::None;
     return is_free ? name : fmt::format("{}{}", kMade, position + 1);
 }
 

@@ -50,6 +50,7 @@ TEST(CommandUse, WrongUseEndsWithTwo) {
         {"run", script, "--numerics", "exact"},
         {"run", script, "--threads", "-1"},
         {"run", script, "--threads", "many"},
+        {"run", script, "--threads", "3000000000"},
         {"explain", script, "--shape", "x=f32"},
         {"explain", script, "--shape", "x=f33[2]"},
         {"explain", script, "--shape", "x=f32[2,]"},
@@ -64,6 +65,19 @@ TEST(CommandUse, WrongUseEndsWithTwo) {
         EXPECT_EQ(outcome.out, "") << line;
         EXPECT_NE(outcome.err, "") << line;
     }
+}
+
+TEST(CommandUse, WhatIsNoCommandAndNoDeviceIsNamed) {
+    const Outcome unknown = run({"fly", "f.quern"});
+    EXPECT_NE(unknown.err.find("expected a subcommand, got 'fly'"), std::string::npos)
+        << unknown.err;
+    EXPECT_EQ(run({}).err.find("got ''"), std::string::npos);
+    const Folder folder;
+    const std::string script = folder.write("relu.quern", kRelu);
+    const std::string x = folder.write("x.npy", Tensor::from<float>({2}, {1, 2}));
+    const Outcome nowhere = run({"run", script, "--in", "x=" + x, "--device", ""});
+    EXPECT_EQ(nowhere.status, 1);
+    EXPECT_NE(nowhere.err.find("no device ''"), std::string::npos) << nowhere.err;
 }
 
 TEST(CommandUse, AnOptionMayBeRepeatedAndStandAnywhere) {

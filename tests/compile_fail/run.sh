@@ -18,25 +18,27 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# Options name its files without its path, which may have a blank.
+cd "$work"
 
 # The header, which all of them include, is read once.
 header=quern/lang/compile_time.h
 common='-std=c++20 -Wall -Wextra -Wno-unused-variable -Wno-unused-const-variable'
 precompile() { # RESULT
     mkdir -p "$(dirname "$1")"
-    echo "#include \"$header\"" >"$work/header.h"
+    echo "#include \"$header\"" >header.h
     # shellcheck disable=SC2086  # several options
-    "$compiler" $common -I"$root" -x c++-header "$work/header.h" -o "$1"
+    "$compiler" $common -I"$root" -x c++-header header.h -o "$1"
 }
 case $(basename "$compiler") in
 nvcc*) options='-x cu -std=c++20 -c -o /dev/null' ;;
 clang*)
-    precompile "$work/header.pch"
-    options="$common -fsyntax-only -include-pch $work/header.pch"
+    precompile header.pch
+    options="$common -fsyntax-only -include-pch header.pch"
     ;;
 *)
-    precompile "$work/$header.gch"
-    options="$common -fsyntax-only -Winvalid-pch -I$work"
+    precompile "$header.gch"
+    options="$common -fsyntax-only -Winvalid-pch -I."
     ;;
 esac
 
@@ -78,7 +80,7 @@ exit 1
 END
 COMPILER=$compiler ROOT=$root OPTIONS=$options VALUES=$values
 export COMPILER ROOT OPTIONS VALUES
-if find "$here" "$work" -name '*.cc' | sort | xargs -n 1 -P 2 sh "$work/one"; then
+if find "$here" "$work" -name '*.cc' | sort | xargs -d '\n' -n 1 -P 2 sh "$work/one"; then
     echo "compile_fail with $compiler: all as expected"
 else
     echo "compile_fail with $compiler: some were not as expected" >&2

@@ -40,6 +40,16 @@ TEST(Kernel, TakesTensorsByPositionAndNumbersByNameInAnyOrder) {
     EXPECT_EQ(scale.operand_names(), std::vector<std::string>{"x"});
 }
 
+TEST(Kernel, IsOneWhereItWasMovedFrom) {
+    Kernel from(kScale);
+    Kernel scale = std::move(from);
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    EXPECT_CLOSE(from(x, arg("factor", 3)), (std::vector<double>{3, 6}), 0, 0);
+    from = std::move(scale);
+    EXPECT_EQ(scale.operand_names(), std::vector<std::string>{"x"});
+    EXPECT_EQ(scale.async()(x, arg("factor", 3)).get().values()[1], 6);
+}
+
 TEST(Kernel, AppliesPipedFunctionsToTheResult) {
     const Tensor x = Tensor::from<float>({2}, {3, 4});
     const Tensor norm = compute(R"(let norm = compute(x) {

@@ -111,6 +111,13 @@ TEST(MemoryPools, GiveAlignedTensorsOfEveryDtypeThatMayBeEmpty) {
     }
 }
 
+TEST(MemoryPools, AreOnePoolWithWhatTheyWereMovedTo) {
+    MemoryPool pool(Device("cpu"), 1024);
+    MemoryPool moved = std::move(pool);
+    EXPECT_EQ(pool, moved);
+    EXPECT_TRUE(moved.owns(pool.allocate({4})));
+}
+
 TEST(MemoryPools, TakeMemoryBackOnce) {
     MemoryPool pool(Device("interpreter"), kMiB), other(Device("interpreter"), kMiB);
     const Tensor a = pool.allocate({4}), b = pool.allocate({4});

@@ -117,6 +117,14 @@ TEST(Streams, OrderProducersAndConsumersOfManyStreams) {
     for (int i = 0; i < pairs; ++i) ASSERT_EQ(read[std::size_t(i)].get(), i);
 }
 
+TEST(Streams, GoOnWhereTheyWereMovedFrom) {
+    Stream stream;
+    Stream moved = std::move(stream);
+    EXPECT_EQ(stream.run([] { return 1; }).get() + moved.run([] { return 2; }).get(), 3);
+    stream = std::move(moved);
+    moved.synchronize();
+}
+
 TEST(Streams, RunKernels) {
     const Kernel twice(
         "compute(x) { @kernel elementwise; for i in 0..len { out[i] = x[i] * 2.0 } }");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct RunArguments {
     /// `bake` only: where to, and for which processors.
     std::string bundle;
     std::vector<std::string> instructions;
-    std::string device;
+    std::optional<std::string> device;
     std::string numerics;
     int threads = 0;
     bool pedantic = false;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <limits>
 #include <new>
 
 #include "commands.h"
@@ -53,7 +54,7 @@ void add_running(CLI::App* command, RunArguments& arguments) {
     add_repeated(command, "--kernels", arguments.kernels, "PATH", nullptr,
                  "Take code from a file that bake wrote; may be repeated");
     command->add_option("--threads", arguments.threads, "Threads of kernels; 0: one a core")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0, std::numeric_limits<int>::max()))
         ->type_name("")
         ->option_text("N");
 }
@@ -68,6 +69,16 @@ void add_flags(CLI::App* command, Flags& flags) {
     command->add_flag("--json", flags.json, "Write diagnostics as JSON on standard output");
     command->add_flag("--pedantic", flags.pedantic,
                       "Refuse what older texts are allowed with a warning");
+}
+
+/// As CLI11 says it, and which word is none where a subcommand is expected.
+std::string failure(const CLI::App* app, const CLI::Error& error) {
+    std::string message = CLI::FailureMessage::simple(app, error);
+    const std::vector<std::string> words = app->remaining();
+    if (!words.empty() && app->get_subcommands().empty()) {
+        message = "expected a subcommand, got '" + words.front() + "'\n" + message;
+    }
+    return message;
 }
 
 int report(Reporter& reporter, const std::function<void()>& work) {
@@ -107,6 +118,7 @@ int main(int argc, char** argv) {
     CLI::App app("Runs, checks and explains scripts in Quern's kernel language.", "quern");
     app.set_version_flag("--version", "quern " QUERN_VERSION);
     app.require_subcommand(1);
+    app.failure_message(failure);
     app.footer("Example: quern run matmul.quern --in A=a.npy --in B=b.npy --out C=c.npy");
 
     RunArguments arguments;

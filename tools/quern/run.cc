@@ -112,9 +112,9 @@ script::RunOptions run_options(const RunArguments& arguments) {
     options.progress = show_progress;
     set_num_threads(arguments.threads);
     for (const std::string& path : arguments.kernels) load_kernels(path);
-    if (!arguments.device.empty()) {
-        set_default_device(arguments.device);
-        options.device = Device(arguments.device);
+    if (arguments.device) {
+        set_default_device(*arguments.device);
+        options.device = Device(*arguments.device);
     }
     options.numerics = numerics_named(arguments.numerics);
     return options;
@@ -261,7 +261,7 @@ void bake(const RunArguments& arguments, Reporter& reporter) {
     expect_writable("bake", arguments.bundle);
     const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     RunArguments on_cpu = arguments;
-    if (on_cpu.device.empty()) on_cpu.device = "cpu";
+    if (!on_cpu.device) on_cpu.device = "cpu";
     script::RunOptions options = run_options(on_cpu);
     options.shapes_only = !arguments.shape.empty();
     options.compiles = options.shapes_only;
