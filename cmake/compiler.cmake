@@ -29,7 +29,9 @@ if(QUERN_SANITIZE)
     if(QUERN_SANITIZE MATCHES "undefined")
         add_compile_options(-fno-sanitize-recover=all)
     endif()
-    # The code of tests and of the command runs once: it would be optimised for longer than it runs.
+endif()
+# The code of tests and of the command runs once: it would be optimised for longer than it runs.
+if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
     set(QUERN_BRIEF_OPTIONS -O0)
 endif()
 if(QUERN_FUZZ)

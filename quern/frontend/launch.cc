@@ -134,11 +134,7 @@ std::shared_ptr<const CompiledKernel> CompiledKernels::find_or_make(const ir::Ke
     if (auto loaded = loaded_.find(kernel, facts, numerics)) return loaded;
     auto& kernels = kernels_[std::size_t(numerics)];
     for (const auto& compiled : kernels) {
-        // What is not streamed is right for what could be, but slower.
-        if (compiled->is_streamed() == facts.operands.back().is_streamed &&
-            ir::holds(compiled->facts(), facts)) {
-            return compiled;
-        }
+        if (ir::serves(compiled->facts(), facts)) return compiled;
     }
     kernels.push_back(load_or_compile(kernel, facts, numerics, cpu::chosen_simd(),
                                       DiskCache::of_process(), observer));

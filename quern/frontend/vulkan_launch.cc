@@ -120,7 +120,7 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
             const bool lies_so = std::ranges::equal(entry.facts.operands, facts.operands, {},
                                                     &ir::OperandFacts::aligned_log2,
                                                     &ir::OperandFacts::aligned_log2);
-            if (fits && lies_so && ir::holds(entry.facts, facts)) return entry.code;
+            if (fits && lies_so && ir::serves(entry.facts, facts)) return entry.code;
         }
         return nullptr;
     };

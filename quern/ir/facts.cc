@@ -87,6 +87,17 @@ bool holds(const Facts& assumed, const Facts& actual) {
                       actual.operands.end(), each);
 }
 
+bool serves(const Facts& assumed, const Facts& actual) {
+    const auto are_alike = [](const DimFacts& x, const DimFacts& y) {
+        return x.is_one == y.is_one && x.bucket == y.bucket;
+    };
+    const auto lie_alike = [](const OperandFacts& x, const OperandFacts& y) {
+        return x.contiguous_axes == y.contiguous_axes && x.is_streamed == y.is_streamed;
+    };
+    return holds(assumed, actual) && std::ranges::equal(assumed.dims, actual.dims, are_alike) &&
+           std::ranges::equal(assumed.operands, actual.operands, lie_alike);
+}
+
 Facts without_numbers(Facts facts) {
     for (DimFacts& d : facts.dims) d = {};
     for (OperandFacts& o : facts.operands) {

@@ -151,17 +151,18 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
 }
 
 /// Sums of floats that one lane takes one after the other, where there are no lanes that share
-/// them. Not those of tiles, which would be twice as many, nor what is left of tiles: an element
-/// has the same bits wherever it lies.
-bool Lowerer::has_long_sums(const Stmt& s) const {
+/// them. Those of several lanes and of tiles, which would be twice as many, and what is left of
+/// tiles, only where there may be many numbers: an element has the same bits wherever it lies.
+bool Lowerer::has_long_sums(const Stmt& s) {
+    const bool are_sums = std::ranges::all_of(s.reduces, [&](ir::SymbolId symbol) {
+        return is_floating(k_.symbols[symbol].dtype) &&
+               operator_of(s.body, symbol) == BinaryOp::Add;
+    });
+    if (s.reduces.empty() || !are_sums) return false;
     const bool has_tiles = std::ranges::any_of(loops_, [&](const ir::LoopRange& loop) {
         return plan_.tiling.has(loop.symbol, Level::Unroll);
     });
-    return lanes_ == 1 && !has_tiles && !s.reduces.empty() &&
-           std::ranges::all_of(s.reduces, [&](ir::SymbolId symbol) {
-               return is_floating(k_.symbols[symbol].dtype) &&
-                      operator_of(s.body, symbol) == BinaryOp::Add;
-           });
+    return (lanes_ == 1 && !has_tiles) || most_trips(k_, s, loops_, ranges_of(k_, facts_)) > kChunk;
 }
 
 /// A sum of blocks of neighbours, each summed up alone: a number is rounded with those of its block
@@ -175,13 +176,17 @@ void Lowerer::sums_of_blocks(const Stmt& s, const Axis& axis, ValueId count,
         const Bundle& sums = names_.at(symbol).bundle;
         before.push_back(map(sums, [&](ValueId sum) { return b_.get(sum); }));
         const ValueId none = number(0, k_.symbols[symbol].dtype);
-        for (const ValueId sum : sums.copies) b_.set(sum, none);
+        for (const ValueId sum : sums.copies) b_.set(sum, b_.splat(none, b_.type(sum).lanes));
     }
     const ValueId end = b_.binary(Op::Min, b_.add(begin, b_.integer(kBlock)), count);
     passes(axis, begin, end, body);
     for (std::size_t i = 0; i < s.reduces.size(); ++i) {
         const Bundle& sums = names_.at(s.reduces[i]).bundle;
         const Bundle of_block = map(sums, [&](ValueId sum) { return b_.get(sum); });
+        // Lanes that take no part keep what they had.
+        for (std::size_t c = 0; c < sums.copies.size(); ++c) {
+            b_.set(sums.copies[c], before[i].copies[c]);
+        }
         assign(s.reduces[i], map(before[i], of_block, [&](ValueId x, ValueId y) {
                    return arithmetic(BinaryOp::Add, x, y);
                }));

@@ -170,7 +170,7 @@ private:
     void loop(const ir::Stmt& s);
     void serial_loop(const ir::Stmt& s);
     void tree_loop(const ir::Stmt& s);
-    bool has_long_sums(const ir::Stmt& s) const;
+    bool has_long_sums(const ir::Stmt& s);
     void sums_of_blocks(const ir::Stmt& s, const Axis& axis, ValueId count,
                         const std::function<void()>& body);
     void staged_loop(const ir::Stmt& s, const Axis& axis);

@@ -171,6 +171,12 @@ bool reads_reduced(const ir::Kernel& kernel, const Stmt& loop) {
     return any(loop.body);
 }
 
+/// The largest value that an expression takes in the loops around, or itself if that is not known.
+ExprId largest(ir::Kernel& kernel, ExprId id, std::span<const ir::LoopRange> around) {
+    const ExprId bound = ir::upper_bound(kernel, id, around);
+    return exists(bound) ? bound : id;
+}
+
 class Splitter {
 public:
     Splitter(ir::Kernel& kernel, const ir::Facts& facts, bool inside)
@@ -196,11 +202,7 @@ public:
     }
 
 private:
-    /// The most iterations that it may have.
-    std::int64_t longest(const Stmt& loop) {
-        const ExprId most = most_of(trips_of(kernel_, loop));
-        return ir::range_of(kernel_, ir::simplify(kernel_, most, ranges_), ranges_).high;
-    }
+    std::int64_t longest(const Stmt& loop) { return most_trips(kernel_, loop, around_, ranges_); }
 
     bool is_long(const Stmt& loop) { return !loop.reduces.empty() && longest(loop) > kChunk; }
 
@@ -208,12 +210,7 @@ private:
         return is_of_launch(kernel_, most_of(ir::simplify(kernel_, trips_of(kernel_, loop))));
     }
 
-    /// The largest value that an expression takes in the loops around, or itself if that is not
-    /// known.
-    ExprId most_of(ExprId id) {
-        const ExprId bound = ir::upper_bound(kernel_, id, around_);
-        return exists(bound) ? bound : id;
-    }
+    ExprId most_of(ExprId id) { return largest(kernel_, id, around_); }
 
     /// A loop over the chunks of a loop, and that of one chunk.
     std::pair<Stmt, Stmt> chunks_of(const Stmt& loop) {
@@ -345,6 +342,12 @@ ExprId trips_of(ir::Kernel& kernel, const Stmt& loop) {
     const ExprId step = kernel.integer(std::min(kernel.integer_value(loop.step), kLargeStep));
     const ExprId last = kernel.binary(BinaryOp::Sub, step, one);
     return kernel.binary(BinaryOp::FloorDiv, kernel.binary(BinaryOp::Add, span, last), step);
+}
+
+std::int64_t most_trips(ir::Kernel& kernel, const Stmt& loop, std::span<const ir::LoopRange> around,
+                        const ir::RangeOf& ranges) {
+    const ExprId most = largest(kernel, trips_of(kernel, loop), around);
+    return ir::range_of(kernel, ir::simplify(kernel, most, ranges), ranges).high;
 }
 
 bool is_of_launch(const ir::Kernel& kernel, ExprId id) {

@@ -102,6 +102,10 @@ bool is_of_launch(const ir::Kernel& kernel, ir::ExprId id);
 /// The number of iterations of a loop, or what is not positive if there are none.
 ir::ExprId trips_of(ir::Kernel& kernel, const ir::Stmt& loop);
 
+/// The most iterations that a loop may have within those around it; ir::kInfinity if nobody knows.
+std::int64_t most_trips(ir::Kernel& kernel, const ir::Stmt& loop,
+                        std::span<const ir::LoopRange> around, const ir::RangeOf& ranges);
+
 /// Whether the begin and the end of a loop are not so far apart that the difference wraps. What
 /// data says may be: INT64_MAX begins an empty segment.
 bool is_span_exact(const ir::Kernel& kernel, const ir::Stmt& loop);

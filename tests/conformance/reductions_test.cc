@@ -33,6 +33,42 @@ TEST(Check59, SumOfAnyRankIsOverEverything) {
     EXPECT_TRUE(same_bits(example("04")(transposed_in_memory(x)), total));
 }
 
+TEST(Check59, SumsOfManyGoOnGrowing) {
+    // Of ones, a float32 that takes one after the other stays at 2^24.
+    const std::int64_t many = (std::int64_t{1} << 24) + 4096;
+    float one = 1;
+    const Tensor ones = Tensor::adopt(&one, {many, 16}, DType::Float32, {0, 0});
+    const Tensor rows = ones.permute({1, 0}).slice(0, 0, 5);
+    const Kernel along(
+        "compute(m) {\n    @kernel reduce(+, axis=0)\n    for i in 0..a, j in 0..b: yield m[i, "
+        "j]\n}");
+    // Work-groups of other devices add up as docs/language.md says.
+    const Device device("auto");
+    EXPECT_EQ(along.on(device)(ones).values(), std::vector<double>(16, double(many)));
+    const Tensor product = example("09").on(device)(rows, ones);
+    EXPECT_EQ(product.values(), std::vector<double>(5 * 16, double(many)));
+}
+
+TEST(Check59, LongSumsUnderConditionsStayWhereTheyDoNotHold) {
+    const Tensor x = uniform({100, 5003}, 4);
+    const Kernel kernel(R"(compute(x) {
+        @kernel custom
+        for i in 0..m:
+            var sum = -1.0
+            if i % 3 != 1:
+                for k in 0..n:
+                    sum += x[i, k]
+            out[i] = sum
+    })");
+    std::vector<double> expected(100, -1.0);
+    const std::vector<double> values = x.values();
+    for (std::size_t i = 0; i < 100; ++i) {
+        for (std::size_t k = 0; i % 3 != 1 && k < 5003; ++k) expected[i] += values[i * 5003 + k];
+    }
+    EXPECT_CLOSE(kernel(x), expected, 1e-5, 1e-2);
+    EXPECT_CLOSE(kernel(x.permute({1, 0}).contiguous().permute({1, 0})), expected, 1e-5, 1e-2);
+}
+
 TEST(Check59, HalfPrecisionAddsUpInFloat32) {
     const Kernel sum = example("04");
     const Tensor ones = Tensor::from({4096}, std::vector<double>(4096, 1)).to(DType::Float16);

@@ -74,6 +74,15 @@ TEST_F(FactsOfALaunch, CodeForFewerAssumptionsServesMore) {
         holds(facts({16, 32}, 64, {}, {}), facts({16, std::int64_t{1} << 40}, 64, {}, {})));
 }
 
+TEST_F(FactsOfALaunch, CodeServesLaunchesThatItsScheduleWouldBeChosenFor) {
+    const Facts good = facts({16, 32}, 64, {2, 3}, {3, 1});
+    EXPECT_TRUE(serves(facts({3, 5}, 4, {2, 3}, {3, 1}), good)) << "divisors and addresses";
+    EXPECT_FALSE(serves(good, facts({3, 5}, 4, {2, 3}, {3, 1})));
+    EXPECT_FALSE(serves(facts({16, 32}, 64, {2, 3}, {4, 1}), good)) << "gaps";
+    EXPECT_FALSE(serves(facts({16, 4096}, 64, {2, 3}, {3, 1}), good)) << "buckets";
+    EXPECT_FALSE(serves(good, facts({16, 1}, 64, {2, 3}, {3, 1}))) << "an axis of one element";
+}
+
 TEST_F(FactsOfALaunch, EqualFactsHashAlike) {
     const Facts a = facts({16, 32}, 64, {2, 3}, {3, 1}), b = facts({48, 32}, 192, {2, 3}, {3, 1});
     EXPECT_EQ(a, b);
