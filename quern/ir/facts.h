@@ -79,8 +79,8 @@ Facts facts_of(const Kernel& kernel, std::span<const std::int64_t> dims,
 bool holds(const Facts& assumed, const Facts& actual);
 
 /// Whether a launch may also take code that was compiled for another one: it is right, and knows
-/// all from which schedules are chosen, so that neither speed nor bits depend on what ran before.
-/// Of divisors and addresses it may know less.
+/// the sizes and gaps by which a schedule is chosen, so that those do not depend on what ran
+/// before. Of divisors and addresses it may know less.
 bool serves(const Facts& assumed, const Facts& actual);
 
 /// What is left of facts without those of dims and addresses: dtypes, ranks, gapless axes, and
