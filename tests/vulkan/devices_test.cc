@@ -537,12 +537,13 @@ TEST_P(VulkanMemory, IsNotKeptByLaunchesOfManySizes) {
         for (std::int64_t n = first; n <= last; ++n) static_cast<void>(kernel(Tensor({n})));
         synchronize(device());
     };
-    // The largest first: what is in flight of them has to be somewhere.
-    launch_all(9001, 10000);
+    // So many that what is remembered is full, and as many as ever are in flight.
+    launch_all(10001, 12000);
+    launch_all(1, 4000);
     const long before = resident();
-    launch_all(1, 10000);
-    // Pages; a launch may leave 80 bytes behind in allocators.
-    EXPECT_LT(resident() - before, 200);
+    launch_all(4001, 14000);
+    // Pages: a launch leaves not even 40 bytes.
+    EXPECT_LT(resident() - before, 100);
 }
 
 TEST_P(VulkanMemory, IsCountedAndLimited) {
