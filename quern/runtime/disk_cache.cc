@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "quern/error.h"
+#include "quern/support/file.h"
 
 namespace quern {
 namespace {
@@ -294,7 +295,7 @@ std::optional<std::vector<std::byte>> DiskCache::read(std::string_view key) cons
     std::string why;
     const Descriptor folder(open_folder(folder_, why));
     if (!folder.is_open()) {
-        if (!why.empty()) warn_of(folder_, why);
+        if (!why.empty() && !has_warned_.exchange(true)) warn_of(folder_, why);
         return std::nullopt;
     }
     const std::string path = path_of(key);
@@ -307,7 +308,7 @@ std::optional<std::vector<std::byte>> DiskCache::read(std::string_view key) cons
 void DiskCache::write(std::string_view key, std::span<const std::byte> value) const {
     std::string why;
     if (!make_folders(folder_)) {
-        return warn_of(folder_, "no folder for compiled kernels: " + system_reason(errno));
+        return say_not_kept(errno);
     }
     const Descriptor folder(open_folder(folder_, why));
     if (!folder.is_open()) {
@@ -344,7 +345,7 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
     if (!file.is_open()) {
         const int error = errno;
         shrink(folder.get(), most_bytes_);
-        return warn_of(path, "not kept: " + system_reason(error));
+        return say_not_kept(error);
     }
     const auto rename = [&] {
         return ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) == 0;
@@ -354,7 +355,8 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
         return errno == EISDIR && ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0 &&
                rename();
     };
-    const bool is_written = write_all(file.get(), std::as_bytes(std::span(&header, 1))) &&
+    const bool is_written = may_have_bytes(sizeof header + rest.size()) &&
+                            write_all(file.get(), std::as_bytes(std::span(&header, 1))) &&
                             write_all(file.get(), rest) && file.close() &&
                             (rename() || replace_folder());
     if (!is_written) {
@@ -362,10 +364,15 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
         ::unlinkat(folder.get(), temporary.c_str(), 0);
         // A folder with files of others was said when it was read.
         if (error == ENOTEMPTY || error == EEXIST) return;
-        return warn_of(path, "not kept: " + system_reason(error));
+        return say_not_kept(error);
     }
     constexpr unsigned kEvery = 64;
     if (number % kEvery == 0 || most_bytes_ < kMostOfEntry) shrink(folder.get(), most_bytes_);
+}
+
+void DiskCache::say_not_kept(int error) const {
+    if (has_warned_.exchange(true)) return;
+    warn_of(folder_, "compiled kernels are not kept: " + system_reason(error));
 }
 
 void DiskCache::refuse(std::string_view key, std::string_view why) const {

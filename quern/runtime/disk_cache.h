@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,7 +31,8 @@ public:
     /// What `write` got for this key, or none.
     std::optional<std::vector<std::byte>> read(std::string_view key) const;
 
-    /// Keeps a value, or warns why not.
+    /// Keeps a value, or warns why not. Of a folder that is of no use there is one warning, for
+    /// everything that is not kept.
     void write(std::string_view key, std::span<const std::byte> value) const;
 
     /// Says that the value of a key is of no use, as if it were damaged.
@@ -40,8 +42,11 @@ public:
     std::string path_of(std::string_view key) const;
 
 private:
+    void say_not_kept(int error) const;
+
     std::string folder_;
     std::uint64_t most_bytes_;
+    mutable std::atomic<bool> has_warned_ = false;
 };
 
 }  // namespace quern

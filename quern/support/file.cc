@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -175,8 +176,17 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(
 
 AtomicFile::~AtomicFile() { discard(); }
 
+bool may_have_bytes(std::uint64_t bytes) noexcept {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+    if (bytes <= limit.rlim_cur) return true;
+    errno = EFBIG;
+    return false;
+}
+
 void AtomicFile::write(std::span<const std::byte> bytes) {
     QUERN_CHECK(descriptor_ >= 0, "a file is written to before it is committed");
+    if (!may_have_bytes(size_ += bytes.size())) fail("write");
     while (!bytes.empty()) {
         const ssize_t done =
             ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransfer));

@@ -32,6 +32,10 @@ private:
     std::size_t size_ = 0;
 };
 
+/// Whether a file that this process writes may have so many bytes. If not, errno is EFBIG: the
+/// write would end a process that does not expect SIGXFSZ (setrlimit, `ulimit -f`).
+bool may_have_bytes(std::uint64_t bytes) noexcept;
+
 /// A file that appears under its name complete or not at all.
 ///
 /// What is written goes to a temporary file in the same folder; `commit` gives it its name, in
@@ -63,6 +67,7 @@ private:
     std::string target_;
     std::string temporary_;
     int descriptor_ = -1;
+    std::uint64_t size_ = 0;
 };
 
 }  // namespace quern

@@ -1,5 +1,6 @@
 #include "quern/runtime/kernel_cache.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -208,6 +209,32 @@ TEST_F(KernelCache, CompilesWhatItMayNotRead) {
     ASSERT_TRUE(WIFEXITED(status));
     if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "rights could not be given up";
     EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+/// Under a limit on the size of files, a write beyond which ends a process by SIGXFSZ.
+TEST_F(KernelCache, SaysOnceThatNothingCanBeKept) {
+    const TestFolder folder;
+    EXPECT_EXIT(
+        {
+            rlimit limit{};
+            limit.rlim_cur = limit.rlim_max = 1000;
+            ::setrlimit(RLIMIT_FSIZE, &limit);
+            std::string message;
+            int warnings = 0;
+            set_warning_handler([&](const Diagnostic& warning) {
+                ++warnings;
+                message = warning.file + ": " + warning.message;
+            });
+            const DiskCache cache(folder / "cache", 1 << 24);
+            const Case c(kSoftmax, {numbers({5, 37})});
+            const bool runs = c.compiled(*made(c, cache), 1).has_value() &&
+                              made(c, cache, cpu::Simd::Sse41) != nullptr;
+            const bool is_said =
+                message == folder / "cache" + ": compiled kernels are not kept: File too large";
+            const bool is_empty = std::filesystem::is_empty(folder / "cache");
+            _exit(runs && is_said && warnings == 1 && is_empty ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(KernelCache, IsFilledByManyProcessesAtOnce) {
