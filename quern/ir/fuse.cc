@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "quern/ir/index.h"
 #include "quern/support/check.h"
 
 namespace quern::ir {
@@ -22,17 +23,6 @@ struct Nest {
 
 bool is_symbol(const Kernel& kernel, ExprId id, SymbolId symbol) {
     return kernel[id].kind == ExprKind::Symbol && kernel[id].a == symbol;
-}
-
-bool can_fail(const Kernel& kernel, const Expr& e) {
-    if (e.kind != ExprKind::Binary || is_floating(e.dtype)) return false;
-    const auto op = static_cast<BinaryOp>(e.op);
-    const bool divides = op == BinaryOp::Div || op == BinaryOp::Rem || op == BinaryOp::FloorDiv;
-    const ExprId right{e.b};
-    if (op == BinaryOp::Pow && is_signed_integer(e.dtype)) {
-        return !kernel.is_constant(right) || kernel.integer_value(right) < 0;
-    }
-    return divides && (!kernel.is_constant(right) || kernel.integer_value(right) == 0);
 }
 
 Nest nest_of(const Kernel& kernel) {

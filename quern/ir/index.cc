@@ -162,6 +162,7 @@ private:
             if (e.dtype == DType::Bool) {
                 truths_[i] = truth_node(e, ids_[i]);
             } else if (e.dtype == DType::Int64 && !is_linear(kernel_, e)) {
+                span_ = e.span;
                 forms_[i] = atom(e, ids_[i]);
             }
         }
@@ -235,7 +236,7 @@ private:
 
     Affine opaque(BinaryOp op, const Affine& x, const Affine& y) {
         const ExprId first = node(x);
-        return linear(kernel_, kernel_.binary(op, first, node(y)));
+        return linear(kernel_, kernel_.binary(op, first, node(y), span_));
     }
 
     Affine product(const Affine& x, const Affine& y) {
@@ -461,6 +462,9 @@ private:
 
     Kernel& kernel_;
     Intervals intervals_;
+
+    /// Of what is being made canonical; a quotient may fail there.
+    Span span_;
     ExprIds ids_;
     std::vector<Affine> forms_;
     std::vector<ExprId> truths_;
@@ -475,6 +479,17 @@ Affine linear(const Kernel& kernel, ExprId id) {
     });
     std::reverse(result.terms.begin(), result.terms.end());
     return result;
+}
+
+bool can_fail(const Kernel& kernel, const Expr& e) {
+    if (e.kind != ExprKind::Binary || is_floating(e.dtype)) return false;
+    const auto op = static_cast<BinaryOp>(e.op);
+    const bool divides = op == BinaryOp::Div || op == BinaryOp::Rem || op == BinaryOp::FloorDiv;
+    const ExprId right{e.b};
+    if (op == BinaryOp::Pow && is_signed_integer(e.dtype)) {
+        return !kernel.is_constant(right) || kernel.integer_value(right) < 0;
+    }
+    return divides && (!kernel.is_constant(right) || kernel.integer_value(right) == 0);
 }
 
 Affine affine_of(Kernel& kernel, ExprId id, const RangeOf& ranges) {

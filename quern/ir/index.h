@@ -75,6 +75,10 @@ ExprId simplify(Kernel& kernel, ExprId id, const RangeOf& ranges = {});
 /// constant is an atom, canonical or not.
 Affine linear(const Kernel& kernel, ExprId id);
 
+/// Whether an operation on integers fails for some operands: a division by 0, a negative power.
+/// What simplify finds to be of no use is dropped, such an operation too.
+bool can_fail(const Kernel& kernel, const Expr& e);
+
 /// Bounds on every value of an int64 or bool expression, by interval arithmetic on its affine form.
 Range range_of(const Kernel& kernel, ExprId id, const RangeOf& ranges = {});
 Range range_of(const Kernel& kernel, const Affine& affine, const RangeOf& ranges = {});

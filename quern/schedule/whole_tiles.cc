@@ -25,6 +25,14 @@ void for_each_expression(Stmt& s, F f) {
     for (ExprId& id : s.indices) id = f(id);
 }
 
+/// What an expression is made of may be dropped with a factor of 0, or by a minimum. A quotient
+/// that may fail has to stay.
+ExprId simplified(ir::Kernel& kernel, ExprId id) {
+    const bool may_fail = std::ranges::any_of(
+        ir::reachable(kernel, id), [&](ExprId node) { return ir::can_fail(kernel, kernel[node]); });
+    return may_fail ? id : ir::simplify(kernel, id);
+}
+
 /// min(c, E - v) -> c for the loops v around.
 class Whole {
 public:
@@ -33,7 +41,9 @@ public:
     void block(Block& statements) {
         for (Stmt& s : statements) {
             for_each_expression(s, [&](ExprId id) {
-                return ir::rewrite(k_, id, [&](ExprId node) { return replaced(node); });
+                const ExprId whole =
+                    ir::rewrite(k_, id, [&](ExprId node) { return replaced(node); });
+                return whole == id ? id : simplified(k_, whole);
             });
             const bool is_loop = s.kind == StmtKind::For;
             if (is_loop) loops_.push_back({s.symbol, s.value, s.end, s.step});
@@ -126,14 +136,15 @@ private:
         return true;
     }
 
-    ExprId with_values(ExprId id) {
-        const ExprId replaced = ir::rewrite(k_, id, [&](ExprId node) {
+    ExprId replaced(ExprId id) {
+        return ir::rewrite(k_, id, [&](ExprId node) {
             const ir::Expr& e = k_[node];
             const auto found = e.kind == ExprKind::Symbol ? values_.find(e.a) : values_.end();
             return found == values_.end() ? ir::kNoExpr : found->second;
         });
-        return ir::simplify(k_, replaced);
     }
+
+    ExprId with_values(ExprId id) { return simplified(k_, replaced(id)); }
 
     void replace(Block& block) {
         std::erase_if(block, [&](const Stmt& s) {
@@ -141,7 +152,8 @@ private:
             return assigns && values_.count(s.symbol) != 0;
         });
         for (Stmt& s : block) {
-            for_each_expression(s, [&](ExprId id) { return with_values(id); });
+            for_each_expression(
+                s, [&](ExprId id) { return replaced(id) == id ? id : with_values(id); });
             replace(s.body);
             replace(s.otherwise);
         }

@@ -177,6 +177,21 @@ TEST(Check79, IntegerDivisionTruncatesTowardZero) {
     EXPECT_CLOSE(halves, {-1, -1, 0, 0, 0, 1, 1}, 0, 0);
 }
 
+TEST(Check79, ADivisionByZeroFailsThoughItsQuotientIsOfNoUse) {
+    const auto code_of = [](const std::string& body) {
+        return refusal([&] {
+            return compute("compute(x) {\n @kernel custom\n for i in 0..n:\n  var v = 4\n" + body +
+                               "  out[i] = x[i] + v\n}",
+                           Tensor({5}, DType::Int64));
+        });
+    };
+    EXPECT_EQ(code_of("  v = max(v, 3 / i)\n"), "E0621 5:14");
+    EXPECT_EQ(code_of("  v = v + (1 / i) * 0\n"), "E0621 5:12");
+    EXPECT_EQ(code_of("  v = v + min(3 % i, 8) * 0\n"), "E0621 5:15");
+    EXPECT_EQ(code_of("  v = v * 0 + select(i < 9, 3 / i, 8 / i)\n"), "E0621 5:29");
+    EXPECT_EQ(code_of("  let w = 3\n  if w - 3 == 0 * (v / i): v = 2\n"), "E0621 6:20");
+}
+
 TEST(Extremes, OfASizeAndZeroAreTheSize) {
     const float inf = std::numeric_limits<float>::infinity();
     std::vector<double> values{-3, -1, 2, -5, 4, 0, -0.0, inf, -inf, std::nan(""), -1e-30, 1e-30};
