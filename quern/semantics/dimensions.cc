@@ -258,11 +258,49 @@ ExprId Lowering::attained_over_loops(ExprId expr, const std::vector<LoopScope>& 
     return exists(bound) && is_fixed(kernel_, bound) ? bound : ir::kNoExpr;
 }
 
+ExprId Lowering::stated_limit(ExprId id) {
+    const bool depends_on_data = std::ranges::any_of(ir::reachable(kernel_, id), [&](ExprId node) {
+        const ir::Expr& e = kernel_[node];
+        return e.kind == ExprKind::Load ||
+               (e.kind == ExprKind::Symbol && kernel_.symbols[e.a].kind != ir::SymbolKind::Loop);
+    });
+    if (!depends_on_data) {
+        // A number of the operand's dtype is a conversion.
+        const auto number = ir::evaluate(kernel_, id, {});
+        return number ? kernel_.integer(*number) : id;
+    }
+    const ir::Expr e = kernel_[id];
+    const ExprId a{e.a}, b{e.b};
+    if (e.kind == ExprKind::Cast) {
+        const DType from = kernel_[a].dtype;
+        const bool is_kept = e.dtype == DType::Int64 && !is_floating(from) && from != DType::UInt64;
+        return is_kept ? stated_limit(a) : ir::kNoExpr;
+    }
+    if (e.kind != ExprKind::Binary) return ir::kNoExpr;
+    const auto op = static_cast<BinaryOp>(e.op);
+    const ExprId right = stated_limit(b);
+    if (op == BinaryOp::Rem && exists(right) && kernel_.is_constant(right)) {
+        const std::int64_t divisor = kernel_.integer_value(right);
+        return divisor > 0 ? kernel_.integer(divisor - 1) : ir::kNoExpr;
+    }
+    if (op != BinaryOp::Min) return ir::kNoExpr;
+    const ExprId left = stated_limit(a);
+    if (!exists(left) || !exists(right)) return exists(left) ? left : right;
+    return kernel_.binary(BinaryOp::Min, kernel_.cast(left, DType::Int64),
+                          kernel_.cast(right, DType::Int64), e.span);
+}
+
 ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {
     const ExprId attained = attained_over_loops(expr, loops, upper);
     if (exists(attained) || contains(kernel_, expr, ExprKind::Load)) return attained;
     // A remainder is not monotonic, but it stays below its divisor.
-    const std::vector<ir::LoopRange> ranges = ranges_in(loops);
+    std::vector<ir::LoopRange> ranges = ranges_in(loops);
+    if (upper) {
+        for (ir::LoopRange& range : ranges) range.end = stated_limit(range.end);
+        std::erase_if(ranges, [](const ir::LoopRange& range) { return !exists(range.end); });
+        expr = stated_limit(expr);
+        if (!exists(expr)) return expr;
+    }
     const ir::Range range = ir::range_of(kernel_, expr, ir::ranges_of(kernel_, ranges));
     const std::int64_t limit = upper ? range.high : range.low;
     const bool is_known = limit != ir::kInfinity && limit != ir::kMinusInfinity;

@@ -345,6 +345,10 @@ bool Lowering::next_round() {
         not_dims_.insert(name);
         changed_ = true;
     }
+    if (diagnostics_.has_errors() && next_out_rank_ < 0 && out_rank_ >= 0) {
+        // Whose stores fail has the rank and shape by which they were found to.
+        return changed_;
+    }
     const std::vector<ExprId>& shape = kernel_.buffers[kernel_.output()].shape;
     if (is_loop_free_ && out_rank_ > 0 && out_rank_ <= lang::kMaxDepth) {
         const bool separable = axes_are_separable_ && accesses_.size() <= 1;
@@ -385,12 +389,14 @@ std::optional<Lowered> Lowering::run() {
     if (diagnostics_.has_errors()) return std::nullopt;
     const std::size_t before = diagnostics_.size();
     for (int n = 0;; ++n) {
-        QUERN_CHECK(n < kMostRounds + kMostRoundsOfAVar * int(var_types_.size()),
-                    "types of vars settle");
         diagnostics_.truncate(before);
         begin_round();
         round();
         if (!next_round()) break;
+        // An error may make what depends on it come and go.
+        const bool settles = n < kMostRounds + kMostRoundsOfAVar * int(var_types_.size());
+        if (!settles && diagnostics_.has_errors()) break;
+        QUERN_CHECK(settles, "types of vars settle");
     }
     if (unranked_read_ && !diagnostics_.has_errors()) {
         report(Code::E0421, *unranked_read_, "'out' is read and nothing stores it before");

@@ -447,6 +447,10 @@ private:
     ExprId attained_over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
     ExprId over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper);
 
+    /// What the text says that an integer is at most, whatever the data: 16 of min(at[i], 16). The
+    /// integer itself if no data is in it, none if only its dtype limits it.
+    ExprId stated_limit(ExprId id);
+
     /// The end without the begin of an open loop where that is largest; none if nothing says
     /// that before it runs.
     ExprId most_iterations(const ir::LoopRange& range);

@@ -134,7 +134,11 @@ bool Lowering::out_extent(OutIndex& index, Span span) {
         for (const LoopScope& loop : loops_) {
             if (kernel_.symbol(loop.range.symbol) == index.at && loop.from_zero &&
                 loop.range.step == index.length) {
-                index.extent = loop.range.end;
+                const bool is_bare = is_fixed(kernel_, loop.range.end);
+                index.extent = is_bare ? loop.range.end : over_loops(loop.range.end, loops_, true);
+                if (!is_bare && exists(index.extent)) {
+                    index.runs = loops_run(index.at, index.extent);
+                }
             }
         }
     } else if (kernel_[index.at].kind == ir::ExprKind::Binary) {
@@ -195,8 +199,11 @@ void Lowering::store_out(NodeId id, NodeId target, Op op, NodeId node) {
     }
     // What is stored may be made of elements of 'out', which have their rank from here.
     const auto say_rank = [&] {
-        if (unranked_read_ && next_out_rank_ < 0 && !whole) {
+        if (!unranked_read_ || next_out_rank_ >= 0 || whole) return;
+        if (value.poisoned) {
             next_out_rank_ = tree_.child_count(target) - 1;
+        } else {
+            type_out(value, tree_.child_count(target) - 1, span);
         }
     };
     if (!good) {

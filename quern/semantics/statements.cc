@@ -380,7 +380,8 @@ bool Lowering::accumulate(Local& var, NodeId node) {
         return true;
     }
     if (tree_[node].kind == Kind::Binary &&
-        (tree_[node].op == Op::And || tree_[node].op == Op::Or) && is_var(tree_[node].first)) {
+        (tree_[node].op == Op::And || tree_[node].op == Op::Or) && is_var(tree_[node].first) &&
+        var_types_[var.declaration].dtype == DType::Bool) {
         contribute(var, tree_[node].op == Op::And ? BinaryOp::And : BinaryOp::Or,
                    tree_.child(node, 1), span_of(node));
         return true;
@@ -416,6 +417,14 @@ void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span) {
         if (!is_floating(wide)) value.nominal = wide;
     }
     VarType& type = var_types_[var.declaration];
+    const bool is_arithmetic = op != BinaryOp::And && op != BinaryOp::Or;
+    if (is_arithmetic && type.dtype == DType::Bool && !is_floating(value.dtype) &&
+        (value.weak || value.dtype == DType::Bool)) {
+        // Arithmetic on truth values is on integers.
+        value = convert(value, DType::Int64);
+        value.nominal = DType::Int64;
+        value.weak = false;
+    }
     if (!join(type, value, span)) return;
     value = convert(value, type.dtype);
     ir::Stmt& statement = push(StmtKind::Accumulate, span);

@@ -302,5 +302,57 @@ TEST(N0801, IsSaidExactlyWhenElementsMayStayUnwritten) {
     EXPECT_EQ(analyse(example_text("15"), with({{{7}}})).findings(true), "");
 }
 
+TEST(Output, ThatIsReadAndCannotBeStoredIsRefusedOnce) {
+    const Given one = with({{{4}, DType::Int32}}), two = with({{{3, 4}}});
+    const auto code = [](const std::string& body, const Given& given) {
+        const std::string found = findings(over_x(body), given);
+        return found.substr(0, found.find(' '));
+    };
+    EXPECT_EQ(code("for i in 0..n:\n  if x[i] > 0: out[i] += f16(x[i])", one), "");
+    const Analysed adds = analyse(over_x("for i in 0..n:\n  if x[i] > 0: out[i] += x[i]"), one);
+    EXPECT_EQ(adds.findings(), "");
+    EXPECT_EQ(adds.out_dtype(), DType::Int32);
+    EXPECT_EQ(code("for i in 0..n, j in 0..m:\n  out[i, j] = x[i, j]\n"
+                   "  if j > 0: out[i, j] = x[i, j] + out[i, j - 1]",
+                   one),
+              "E0403");
+    EXPECT_EQ(code("for i in 0..n:\n  out[i, k] = x[i]\n  out[i, k] = out[i, 0]", one), "E0411");
+    EXPECT_EQ(code("for i in 0..n, j in 0..m:\n  out[i, j] = i32(1)\n"
+                   "  out[i, j] = out[i, j] + x[i, j]",
+                   two),
+              "E0404");
+}
+
+TEST(Output, SlicesInALoopThatAnotherOneBoundsReachItsLargestEnd) {
+    const auto shape = [](const std::string& loops) {
+        const Analysed a =
+            analyse(over_x("for b in 0..n:\n  for q in " + loops + " step 4: out[b, q:q+4] = x[b]"),
+                    with({{{6}}}));
+        EXPECT_EQ(a.findings(), "") << loops;
+        return a.output();
+    };
+    EXPECT_EQ(shape("0..b"), (Shape{6, 5}));
+    EXPECT_EQ(shape("0..n - b"), (Shape{6, 6}));
+    EXPECT_EQ(shape("0..b / 2"), (Shape{6, 2}));
+    EXPECT_EQ(shape("0..min(b, 3)"), (Shape{6, 3}));
+    EXPECT_EQ(shape("0..n"), (Shape{6, 6}));
+}
+
+TEST(Output, HasNoExtentThatOnlyADtypeLimits) {
+    for (const DType dtype : {DType::UInt8, DType::Int32}) {
+        const Given data = with({{{6}, dtype}});
+        const auto body = [](const std::string& end, const std::string& index) {
+            return over_x("for b in 0..n:\n  for q in 0.." + end + ": out[b, " + index +
+                          "] = i32(q)\n  out[b, 0] = 1");
+        };
+        EXPECT_EQ(findings(body("x[b]", "q"), data).substr(0, 5), "E0503");
+        EXPECT_EQ(findings(body("x[b] + 1", "2 * q"), data).substr(0, 5), "E0503");
+        EXPECT_EQ(findings(body("u16(min(x[b], -1))", "q"), data).substr(0, 5), "E0503");
+        EXPECT_EQ(analyse(body("min(x[b], 16)", "q"), data).output(), (Shape{6, 16}));
+        EXPECT_EQ(analyse(body("x[b] % 5", "q + 1"), data).output(), (Shape{6, 5}));
+        EXPECT_EQ(analyse(body("x[b]", "q % 7"), data).output(), (Shape{6, 7}));
+    }
+}
+
 }  // namespace
 }  // namespace quern::semantics

@@ -399,5 +399,31 @@ TEST(Types, TruthAndRemaindersHaveTheirOperands) {
     EXPECT_EQ(findings(elementwise("x", "not x[i]"), of(DType::Float32)), "E0405 3:31 `x[i]`");
 }
 
+TEST(Types, OfVarsThatGatherTruthAreTheirOwn) {
+    const auto dtype = [](const std::string& body, DType of) {
+        const Analysed a = analyse(over_x("for i in 0..n:\n" + body), with({{{4}, of}}));
+        EXPECT_EQ(a.findings(), "") << body;
+        return a.out_dtype();
+    };
+    for (const char* word : {"or", "and"}) {
+        const std::string gathers = std::string("  v = v ") + word +
+                                    " i > 3\n  for k in 0..3: v = v " + word +
+                                    " k > i\n  out[i] = v";
+        EXPECT_EQ(dtype("  var v = x[i]\n" + gathers, DType::Int32), DType::Int32) << word;
+        EXPECT_EQ(dtype("  var v = x[i]\n" + gathers, DType::Bool), DType::Bool) << word;
+        EXPECT_EQ(findings(over_x("for i in 0..n:\n  var v = x[i]\n" + gathers),
+                           with({{{4}, DType::Float32}}))
+                      .substr(0, 5),
+                  "E0405")
+            << word;
+    }
+    for (const char* adds :
+         {"v += 1", "v *= 3", "v += x[i]", "v = max(v, 2)", "v = v + 1", "v -= 1"}) {
+        const std::string body = std::string("  var v = x[i]\n  ") + adds + "\n  out[i] = v";
+        EXPECT_EQ(dtype(body, DType::Bool), DType::Int64) << adds;
+    }
+    EXPECT_EQ(dtype("  var v = x[i]\n  v += 1.0\n  out[i] = v", DType::Bool), DType::Float32);
+}
+
 }  // namespace
 }  // namespace quern::semantics
