@@ -1,5 +1,5 @@
 // What the text of a kernel says without operands: their ranks and dtypes are guessed from its
-// uses.
+// uses, and where that makes an error others are tried that make fewer.
 
 #include <algorithm>
 #include <array>
@@ -107,6 +107,71 @@ private:
     bool has_loop_ = false;
 };
 
+/// Looks for operands with which a text has no errors: each of the first guess is changed by itself
+/// as long as that makes fewer.
+class Guesses {
+public:
+    Guesses(semantics::Request request, const std::vector<bool>& has_rank)
+        : best_(std::move(request)), has_rank_(has_rank), fewest_(errors(*best_)) {}
+
+    semantics::Request best() {
+        if (fewest_ > 0) try_integers();
+        for (int before = fewest_ + 1; fewest_ > 0 && fewest_ < before;) {
+            before = fewest_;
+            for (std::size_t i = 0; i < best_->operands.size(); ++i) try_operand(i);
+            for (const std::string& name :
+                 semantics::free_names(best_->source.tree(), best_->compute)) {
+                semantics::Request request = *best_;
+                if (request.assumed_integers.insert(name).second) consider(std::move(request));
+            }
+        }
+        return std::move(*best_);
+    }
+
+private:
+    static int errors(const semantics::Request& request) {
+        lang::Diagnostics diagnostics(request.source);
+        semantics::lower(request, {}, diagnostics);
+        return diagnostics.error_count();
+    }
+
+    void consider(semantics::Request request) {
+        const int count = fewest_ > 0 ? errors(request) : 0;
+        if (count >= fewest_) return;
+        fewest_ = count;
+        best_.emplace(std::move(request));
+    }
+
+    /// Two that are added have to change together.
+    void try_integers() {
+        semantics::Request request = *best_;
+        for (semantics::OperandType& operand : request.operands) {
+            if (operand.dtype == DType::Float32) operand.dtype = DType::Int64;
+        }
+        consider(std::move(request));
+    }
+
+    void try_operand(std::size_t i) {
+        for (const DType dtype : {DType::Float32, DType::Int64, DType::Bool}) {
+            for (int rank = 0; rank <= kMostRank; ++rank) {
+                semantics::Request request = *best_;
+                request.operands[i].dtype = dtype;
+                if (!has_rank_[i]) request.operands[i].rank = rank;
+                consider(std::move(request));
+                if (has_rank_[i]) break;
+            }
+        }
+    }
+
+    /// Of matrices in a batch; operands of more are rare, and are indexed or declared.
+    static constexpr int kMostRank = 3;
+
+    /// Always there; a request cannot be assigned.
+    std::optional<semantics::Request> best_;
+    std::vector<bool> has_rank_;
+    int fewest_;
+};
+
 }  // namespace
 
 std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId compute,
@@ -124,10 +189,12 @@ std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId 
         declared.push_back(has ? tree.child_count(dims) : -1);
     }
     request.operands = Uses(tree, names).of(tree.child(compute, 3));
+    std::vector<bool> has_rank;
     for (std::size_t i = 0; i < names.size(); ++i) {
+        has_rank.push_back(declared[i] >= 0);
         if (declared[i] >= 0) request.operands[i].rank = declared[i];
     }
-    return semantics::lower(request, {}, diagnostics);
+    return semantics::lower(Guesses(std::move(request), has_rank).best(), {}, diagnostics);
 }
 
 void check(const lang::Source& source, NodeId compute, lang::Diagnostics& diagnostics,

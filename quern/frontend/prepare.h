@@ -160,7 +160,8 @@ semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& pre
                                  std::span<const Shape> shapes);
 
 /// Lowers what the text alone says: float32 operands of the ranks that the body uses, bool where
-/// one is a condition, int64 where one is an index; free names are scalars.
+/// one is a condition, int64 where one is an index; free names are scalars. Where that is wrong,
+/// other ranks and dtypes of which fewer errors come.
 std::optional<semantics::Lowered> lower_text(const lang::Source& source, lang::NodeId compute,
                                              std::vector<semantics::Piped> then,
                                              lang::Diagnostics& diagnostics);

@@ -59,6 +59,7 @@ public:
     Entry add(Code code, Span span, std::string message);
 
     bool has_errors() const noexcept { return errors_ > 0; }
+    int error_count() const noexcept { return errors_; }
     std::size_t size() const noexcept { return list_.size(); }
 
     /// Discards what was added after the collection had `size` diagnostics.

@@ -229,8 +229,12 @@ std::optional<Value> Lowering::host_number(const std::string& name, bool assumed
     }
     std::uint32_t index = 0;
     while (index < kernel_.scalars.size() && kernel_.scalars[index].name != name) ++index;
-    if (index == kernel_.scalars.size()) kernel_.scalars.push_back({name, DType::Float64, span});
-    return make_scalar(kernel_.cast(kernel_.scalar(index, span), DType::Float32, span), span, true);
+    const bool is_integer = assumed && request_.assumed_integers.contains(name);
+    const DType dtype = is_integer ? DType::Int64 : DType::Float64;
+    if (index == kernel_.scalars.size()) kernel_.scalars.push_back({name, dtype, span});
+    const ExprId scalar = kernel_.scalar(index, span);
+    return make_scalar(is_integer ? scalar : kernel_.cast(scalar, DType::Float32, span), span,
+                       true);
 }
 
 Value Lowering::undefined_name(const std::string& name, bool bindable, Span span) {

@@ -50,8 +50,10 @@ struct Request {
     /// Unary functions applied to what is stored.
     std::vector<Piped> then;
 
-    /// Take a free name that nothing binds as a float scalar (checking a text without a caller).
+    /// Take a free name that nothing binds as a scalar (checking a text without a caller): an int64
+    /// one if it is one of these, else a float.
     bool assume_scalars = false;
+    std::set<std::string, std::less<>> assumed_integers = {};
 };
 
 /// Limits of the device that will run it.

@@ -64,9 +64,10 @@ TEST(CommandDiagnostics, OfAShapeThatIsGivenTwiceNameIt) {
 
 TEST(CommandDiagnostics, OfTextsAloneGuessDtypesByTheirUses) {
     const Folder folder;
-    for (const char* value :
-         {"x[i] % 2", "(x[i] + 1) % 3", "select(x[i], 1.0, 2.0)", "y[max(x[i] - 1, 0)]",
-          "select(not x[i] and z[i] > 0.5, y[i], 1.0)"}) {
+    for (const char* value : {"x[i] % 2", "(x[i] + 1) % 3", "select(x[i], 1.0, 2.0)",
+                              "y[max(x[i] - 1, 0)]", "select(not x[i] and z[i] > 0.5, y[i], 1.0)",
+                              "x[i + k]", "x[i] + i % k", "x[i - shift * 2]", "dot(x, x) + y[i]",
+                              "x[i] + reduce(+, y[0:3])", "select(x[i] == z[i] % 2, 1, y[i])"}) {
         const std::string script = folder.write(
             "guess.quern",
             "let r = compute(x, y, z) {\n    @kernel custom\n    for i in 0..n: out[i] = " +
@@ -80,6 +81,21 @@ TEST(CommandDiagnostics, OfTextsAloneGuessDtypesByTheirUses) {
                      "0..n:\n        var s = 0.0\n"
                      "        for k in first[i]..first[i + 1]: s += x[k]\n        out[i] = s\n}\n");
     EXPECT_EQ(run({"check", rows}).err, "");
+    for (const char* body : {"for i in 0..n:\n  let j = i - k\n  out[i] = x[j]",
+                             "for i in 0..n:\n  let k = y[i]\n"
+                             "  out[i] = x[k]",
+                             "for i in 0..n:\n  let k = y[i] + z[i]\n  out[i] = x[k]",
+                             "for i in 0..n: out[i] = select(reduce(and, x[i, :]), 1, 2)"}) {
+        const std::string script =
+            folder.write("guess.quern", "let r = compute(x, y, z) {\n@kernel custom\n" +
+                                            std::string(body) + "\n}\n");
+        EXPECT_EQ(run({"check", script}).err, "") << body;
+    }
+    // What no operands make right is said of the first guess.
+    const std::string wrong = folder.write(
+        "wrong.quern",
+        "let r = compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i, 0.5]\n}\n");
+    EXPECT_NE(run({"check", wrong}).err.find(":3:30: error[E0412]"), std::string::npos);
 }
 
 TEST(CommandDiagnostics, JsonStaysJsonForAnyBytes) {
