@@ -259,16 +259,15 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
 namespace {
 
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
-    const BoundLaunch& launch) {
+    const BoundLaunch& launch, schedule::Observer* observer) {
     const ir::Kernel& kernel = launch.prepared->lowered.kernel;
     std::vector<ir::OperandView> views;
     for (const interpret::View& v : launch.views) {
         views.push_back({kAnywhere, v.dtype, v.shape, v.strides});
     }
     views.push_back({kResult, launch.dtype, launch.output.shape, launch.output.strides});
-    const auto check = pass_check(launch);
     auto code = launch.prepared->compiled->find(
-        kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics, check.get());
+        kernel, ir::facts_of(kernel, launch.binding.dims, views), launch.numerics, observer);
     ReadyLaunch ready = code->ready(launch.binding.dims, launch.scalars, launch.views,
                                     launch.output, num_threads());
     return {std::move(code), std::move(ready)};
@@ -345,9 +344,10 @@ std::vector<void*> BoundLaunch::addresses() const {
     return list;
 }
 
-std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
-                                                                       const BoundLaunch& launch) {
-    return or_kernel_error(source, launch.compute, [&] { return compile_and_bind(launch); });
+std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(
+    const lang::Source& source, const BoundLaunch& launch, schedule::Observer* observer) {
+    return or_kernel_error(source, launch.compute,
+                           [&] { return compile_and_bind(launch, observer); });
 }
 
 bool vulkan_runs(const lang::Source& source, const BoundLaunch& launch, const Device& device,
@@ -453,7 +453,8 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
     }
     if (device.is_cpu()) {
         const std::uint64_t generation = memory_generation();
-        auto [code, ready] = compiled(source, bound_launch);
+        const auto check = pass_check(bound_launch);
+        auto [code, ready] = compiled(source, bound_launch, check.get());
         LaunchRecord record{
             .kernel = std::move(code),
             .launch = std::move(ready),
@@ -465,6 +466,10 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         std::vector<void*> addresses = bound_launch.addresses();
         addresses.push_back(result.data());
         if (record.kernel->run(record.launch, addresses, options.progress)) {
+            if (check) check->see_result(result);
+            if (check && !check->fault().empty()) {
+                raise(InternalError("[passes] " + check->fault() + "; please report"));
+            }
             if (bound_launch.are_as_given) remember(key, std::move(record), generation);
             return result;
         }

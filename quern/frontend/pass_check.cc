@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -96,6 +97,23 @@ void PassCheck::check(std::string_view pass, const ir::Kernel& kernel) {
     checked.fetch_add(1, std::memory_order_relaxed);
     const std::string changed = difference(interpreted(interpret::Program(kernel)));
     if (!changed.empty()) fault_ = fmt::format("the pass '{}' {}", pass, changed);
+}
+
+void PassCheck::see_result(const Tensor& result) {
+    if (is_off_ || kernel_.empty() || !fault_.empty() || !has_one_result()) return;
+    const auto* const data = static_cast<const std::byte*>(result.data());
+    const std::string changed = difference(std::vector(data, data + result.bytes()));
+    checked.fetch_add(1, std::memory_order_relaxed);
+    if (!changed.empty()) fault_ = "what was compiled " + changed;
+}
+
+bool PassCheck::has_one_result() const {
+    if (launch_.numerics != Numerics::Strict) return launch_.numerics == Numerics::Reproducible;
+    const ir::Kernel& kernel = launch_.prepared->lowered.kernel;
+    const bool adds_up = std::ranges::any_of(kernel.symbols, [](const ir::Symbol& symbol) {
+        return symbol.kind == ir::SymbolKind::Var && is_floating(symbol.dtype);
+    });
+    return !adds_up && std::ranges::none_of(kernel.exprs, ir::is_function);
 }
 
 std::optional<std::vector<std::byte>> PassCheck::interpreted(

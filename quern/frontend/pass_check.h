@@ -13,7 +13,8 @@
 namespace quern::frontend {
 
 /// Interprets a launch before and after each pass that its kernel goes through: a pass keeps every
-/// bit of what a kernel means. Nothing runs before the first pass is seen.
+/// bit of what a kernel means. What comes behind the passes (LIR and machine code) is held against
+/// the same by its result. Nothing runs before the first pass is seen.
 class PassCheck final : public schedule::Observer {
 public:
     /// Of a launch that does more than `most_work` operations, or moves more bytes, it checks
@@ -21,6 +22,11 @@ public:
     PassCheck(const BoundLaunch& launch, double most_work);
 
     void see(std::string_view pass, const ir::Kernel& kernel) override;
+
+    /// Compares what the compiled code gave where that has to have the interpreter's bits: in
+    /// reproducible mode, and in strict mode where nothing adds up floats or calls functions of
+    /// them. Of code that was not made for this launch it compares nothing.
+    void see_result(const Tensor& result);
 
     /// "the pass 'x' changes element 2 from 1 to 3" of the first pass that does so, or that makes a
     /// kernel which is not valid.
@@ -36,6 +42,7 @@ private:
     /// The elements, or none if the launch fails.
     std::optional<std::vector<std::byte>> interpreted(const interpret::Program& program) const;
     std::string difference(const std::optional<std::vector<std::byte>>& result) const;
+    bool has_one_result() const;
 
     const BoundLaunch& launch_;
     double most_work_;

@@ -81,10 +81,10 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
                   std::span<const Tensor> operands, const Arguments& arguments,
                   const LaunchOptions& options);
 
-/// What the CPU compiled for a launch like this, and how it is launched. Throws KernelError with
-/// E0600 if the CPU does not run the kernel.
-std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(const lang::Source& source,
-                                                                       const BoundLaunch& launch);
+/// What the CPU compiled for a launch like this, and how it is launched. `observer` as in
+/// CompiledKernels. Throws KernelError with E0600 if the CPU does not run the kernel.
+std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compiled(
+    const lang::Source& source, const BoundLaunch& launch, schedule::Observer* observer);
 
 /// What holds of a launch on operands in row-major order, which lie where `operand` says, and whose
 /// result is where `result` says.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "quern/frontend/pass_check.h"
 #include "quern/frontend/prepare.h"
 #include "quern/future.h"
 #include "quern/interpret/points.h"
@@ -274,7 +275,7 @@ void run_all(const std::vector<std::function<void()>>& parts) {
 void run_part(const lang::Source& source, const BoundLaunch& launch, const Device& device,
               Tensor& result) {
     if (device.is_cpu()) {
-        const auto [code, ready] = compiled(source, launch);
+        const auto [code, ready] = compiled(source, launch, pass_check(launch).get());
         std::vector<void*> addresses = launch.addresses();
         // Parts write elements of their own, so none waits for another.
         addresses.push_back(InFlight::address(result, vulkan_number(result.device().id())));

@@ -130,6 +130,35 @@ TEST(PassCheck, NamesThePassThatMakesAKernelWhichIsNotValid) {
     EXPECT_EQ(fault.rfind("the pass 'p1' makes a kernel that is not valid: ", 0), 0u) << fault;
 }
 
+TEST(PassCheck, HoldsTheResultOfCompiledCodeAgainstTheInterpreters) {
+    const auto fault = [](const std::string& text, Numerics numerics, bool has_passes) {
+        const Case c(text, {Tensor::from({3}, {1.0f, 2.0f, 3.0f})});
+        frontend::BoundLaunch launch = c.launch();
+        launch.numerics = numerics;
+        frontend::PassCheck check(launch, 1e6);
+        if (has_passes) check.see("p", c.kernel());
+        check.see_result(Tensor::from({3}, {2.0f, 4.5f, 6.0f}));
+        return check.fault();
+    };
+    const auto of = [](const std::string& value) {
+        return "compute(x) {\n    @kernel custom\n    for i in 0..n: out[i] = " + value + "\n}";
+    };
+    const std::string wrong = "what was compiled changes element 1 from 4 to 4.5";
+    EXPECT_EQ(fault(of("x[i] * 2.0"), Numerics::Strict, true), wrong);
+    EXPECT_EQ(fault(of("x[i] * 2.0"), Numerics::Reproducible, true), wrong);
+    EXPECT_EQ(fault(of("exp(x[i])"), Numerics::Reproducible, true).substr(0, 35),
+              "what was compiled changes element 0");
+    // Its bits are the schedule's, or the device's, to choose.
+    EXPECT_EQ(fault(of("x[i] * 2.0"), Numerics::Fast, true), "");
+    EXPECT_EQ(fault(of("exp(x[i])"), Numerics::Strict, true), "");
+    const std::string sum =
+        "compute(x) {\n    @kernel custom\n    for i in 0..n:\n        var s = 0.0\n"
+        "        for j in 0..n: s += x[j]\n        out[i] = s\n}";
+    EXPECT_EQ(fault(sum, Numerics::Strict, true), "");
+    // Code that was there before.
+    EXPECT_EQ(fault(of("x[i] * 2.0"), Numerics::Strict, false), "");
+}
+
 TEST(PassCheck, LeavesLaunchesOfMoreWorkAlone) {
     const Case c(kProduct, {uniform({100}, 1), uniform({100}, 2)});
     const ir::Kernel sum = with_operator(c.kernel(), ir::BinaryOp::Mul, ir::BinaryOp::Add);
@@ -159,6 +188,16 @@ compute(x) {
     EXPECT_GT(first, before);
     on_cpu(x);
     EXPECT_EQ(frontend::PassCheck::count(), first);
+
+    // The same passes, and the result where its bits are those of the interpreter.
+    const auto checked = [&](Numerics numerics) {
+        const std::size_t so_far = frontend::PassCheck::count();
+        Kernel("compute(x) {\n    @kernel custom\n    for i in 0..n: out[i] = exp(x[i])\n}")
+            .on(Device("cpu"))
+            .with(numerics)(uniform({3}, 1));
+        return frontend::PassCheck::count() - so_far;
+    };
+    EXPECT_EQ(checked(Numerics::Reproducible), checked(Numerics::Strict) + 1);
 
     const Case c(kProduct, {Tensor::from({1}, {3.0f}), Tensor::from({1}, {4.0f})});
     const frontend::BoundLaunch launch = c.launch();
