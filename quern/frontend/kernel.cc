@@ -102,9 +102,7 @@ frontend::Arguments arguments_of(std::span<const Argument> arguments,
     for (const Argument& a : arguments) {
         const bool is_operand =
             std::find(operands.begin(), operands.end(), a.name) != operands.end();
-        // A convolution knows these two whether or not its text says them.
-        const bool known = names.count(a.name) > 0 || a.name == "stride" || a.name == "padding";
-        if (!known || is_operand) {
+        if (!names.contains(a.name) || is_operand) {
             raise(
                 ValueError(fmt::format("[kernel] expected arg() with a name that the kernel leaves "
                                        "free, got '{}'",

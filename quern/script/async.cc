@@ -75,7 +75,7 @@ Value Interpreter::await_future(NodeId id) {
                              to_string(timeout)));
         }
         if (!future->wait_for(std::chrono::duration<double>(seconds))) {
-            take(*future);
+            // Its error is not lost: the script still waits for it at its end.
             if (node(otherwise).kind != Kind::Empty) return evaluate(otherwise);
             fail(Code::E0632, id,
                  fmt::format("'{}' is not done after {} s", text(future_at), seconds),
@@ -84,7 +84,9 @@ Value Interpreter::await_future(NodeId id) {
     }
     future->wait();
     take(*future);
-    return future->get();
+    Value value = future->get();
+    if (const auto* tensor = value.as<Tensor>(); tensor && !is_freeing_) alive(id, *tensor);
+    return value;
 }
 
 Value Interpreter::joined(NodeId callee, const Argument& argument) {

@@ -54,6 +54,10 @@ const Tensor& Interpreter::tensor_of(NodeId callee, const Argument& argument) co
     return *tensor;
 }
 
+const Tensor& Interpreter::alive_tensor_of(NodeId callee, const Argument& argument) const {
+    return alive(argument.node, tensor_of(callee, argument));
+}
+
 std::int64_t Interpreter::integer_of(NodeId callee, std::string_view what,
                                      const Argument& argument) const {
     const auto* integer = argument.value.as<std::int64_t>();
@@ -82,7 +86,7 @@ std::vector<std::int64_t> Interpreter::integers_of(NodeId callee, const Argument
 }
 
 Value Interpreter::split(NodeId callee, const Arguments& arguments) {
-    const Tensor& tensor = tensor_of(callee, *arguments.find("", 0));
+    const Tensor& tensor = alive_tensor_of(callee, *arguments.find("", 0));
     const Argument& parts_at = *arguments.find("", 1);
     const std::int64_t parts = integer_of(callee, "the number of parts", parts_at);
     const Argument* axis_at = arguments.find("axis", 2);
@@ -107,7 +111,7 @@ Value Interpreter::split(NodeId callee, const Arguments& arguments) {
 }
 
 Value Interpreter::reshape(NodeId callee, const Arguments& arguments) {
-    const Tensor& tensor = tensor_of(callee, *arguments.find("", 0));
+    const Tensor& tensor = alive_tensor_of(callee, *arguments.find("", 0));
     const Argument& shape_at = *arguments.find("", 1);
     const Shape shape = integers_of(callee, shape_at);
     const std::int64_t count = tensor.element_count();
@@ -138,7 +142,7 @@ Value Interpreter::reshape(NodeId callee, const Arguments& arguments) {
 }
 
 Value Interpreter::permute(NodeId callee, const Arguments& arguments) {
-    const Tensor& tensor = tensor_of(callee, *arguments.find("", 0));
+    const Tensor& tensor = alive_tensor_of(callee, *arguments.find("", 0));
     const Argument& axes_at = *arguments.find("", 1);
     const std::vector<std::int64_t> axes = integers_of(callee, axes_at);
     std::vector<bool> seen(std::size_t(tensor.rank()), false);
@@ -176,7 +180,7 @@ Value Interpreter::to_device(const Arguments& arguments) {
     if (const auto message = absent_device(*id)) {
         fail(Code::E0601, device_at.node, *message, {}, {device_list()});
     }
-    const std::string& from = tensor->device().id();
+    const std::string& from = alive(tensor_at.node, *tensor).device().id();
     const bool is_shared = share_memory(*id, from);
     if (copy != nullptr && !*copy && !is_shared) {
         fail(Code::E0611, copy_at->node,
@@ -191,7 +195,9 @@ Value Interpreter::to_device(const Arguments& arguments) {
 Value Interpreter::cast(NodeId callee, const Arguments& arguments) {
     const DType dtype = *dtype_from_string(tree_.text_of(callee));
     const Argument& argument = *arguments.find("", 0);
-    if (const auto* tensor = argument.value.as<Tensor>()) return tensor->to(dtype);
+    if (const auto* tensor = argument.value.as<Tensor>()) {
+        return alive(argument.node, *tensor).to(dtype);
+    }
     if (!argument.value.is_number()) {
         fail(Code::E0441, argument.node,
              fmt::format("'{}' expects a tensor or a number, got {}", text(callee),

@@ -141,6 +141,7 @@ private:
     std::string name_in_kernel(NodeId argument, std::size_t position) const;
     Value cast(NodeId callee, const Arguments& arguments);
     const Tensor& tensor_of(NodeId callee, const Argument& argument) const;
+    const Tensor& alive_tensor_of(NodeId callee, const Argument& argument) const;
     std::int64_t integer_of(NodeId callee, std::string_view what, const Argument& argument) const;
     std::vector<std::int64_t> integers_of(NodeId callee, const Argument& argument) const;
 

@@ -71,8 +71,9 @@ Value Interpreter::compute(NodeId id, std::vector<semantics::Piped> then, When w
 
 void Interpreter::announce(const frontend::LaunchRequest& request) {
     const auto& [source, compute, operands, numbers, options] = request;
-    if (options_.compiles && options.placement.device.is_cpu()) {
-        if (!options.placement.others.empty()) {
+    const bool is_spread = !options.placement.others.empty();
+    if (options_.compiles && (options.placement.device.is_cpu() || is_spread)) {
+        if (is_spread) {
             raise(
                 ValueError("[bake] expected a kernel of one device, got one over several: what "
                            "each does is known when it runs; give whole operands"));

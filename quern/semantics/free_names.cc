@@ -93,6 +93,11 @@ private:
         const NodeId name = tree_[id].first;
         const std::string_view word = tree_.text_of(name);
         const bool has_numbers = word == "workgroup" || word == "shared";
+        const NodeId kind = tree_[name].next;
+        // A convolution knows these two whether or not its text says them.
+        if (word == "kernel" && kind >= 0 && tree_.text_of(kind) == "conv2d") {
+            found_.insert({"stride", "padding"});
+        }
         for (NodeId a = tree_[name].next; a >= 0; a = tree_[a].next) {
             if (tree_[a].kind != Kind::Name || has_numbers) visit(a);
         }

@@ -153,6 +153,10 @@ void Lowering::read_conv2d() {
         numbers_[name] = std::int64_t(value);
         defaults_.emplace_back(fmt::format("'{}' is {}", name, value));
     }
+    for (const char* name : {"stride", "padding"}) {
+        if (std::holds_alternative<std::int64_t>(numbers_[name])) continue;
+        report(Code::E0309, kind_span_, fmt::format("expected an integer as {}", name));
+    }
     const auto* stride = std::get_if<std::int64_t>(&numbers_["stride"]);
     if (stride && *stride <= 0) {
         report(Code::E0309, stride_span_,

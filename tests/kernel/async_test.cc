@@ -89,6 +89,8 @@ TEST(AsyncKernel, RefusesAtTheCallWhatDoesNotFit) {
     EXPECT_THROW(kernel(x), KernelError);
     EXPECT_THROW(kernel(x, x, arg("factor", 1)), KernelError);
     EXPECT_THROW(kernel(x, arg("fctor", 1)), ValueError);
+    // A word of convolutions alone.
+    EXPECT_THROW(kernel(x, arg("factor", 1), arg("stride", 2)), ValueError);
 }
 
 TEST(AsyncKernel, ThrowsAtGetWhatFailsWhileItRuns) {

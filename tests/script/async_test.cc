@@ -91,6 +91,13 @@ TEST(ScriptAsync, Check100_ATimeoutGivesTheOtherValue) {
     EXPECT_EQ(tensor_in(results, "z").values(), (std::vector<double>{0, 2, 4, 6}));
     // The work goes on after its script looked away, and its end is waited for.
     run_text("let f = " + std::string(kLong) + "let y = await f timeout 1ms else x\n", kX);
+    const std::string failing =
+        "let f = compute(x) @async {\n    @kernel custom\n    for i in 0..len:\n"
+        "        out[i] = x[int64(x[i]) * 1000]\n}\n";
+    for (const char* wait :
+         {"await f timeout 0ms else x", "await any([f, f]) timeout 0ms else x"}) {
+        EXPECT_EQ(error_of(failing + "let y = " + wait + "\n", kX), "E0507 at 4:20") << wait;
+    }
     EXPECT_EQ(error_of("let f = " + relu("@async ") + "\nlet y = await f timeout x\n", kX),
               "E0441 at 2:25");
     EXPECT_EQ(error_of("let f = " + relu("@async ") + "\nlet y = await f timeout -1ms\n", kX),

@@ -143,6 +143,13 @@ TEST(ScriptMemory, Check105_Pools) {
     EXPECT_EQ(error_of(taken + "pool.free(a)\n"), "E0615 at 4:11");
     EXPECT_EQ(error_of(kPool + "let a = pool.allocate(shape=[4])\npool.reset()\nlet b = [a]\n"),
               "E0614 at 4:10");
+    const std::string awaited = "pipeline same(t: tensor):\n    return t\n" + kPool +
+                                "let a = pool.allocate(shape=[4])\nlet f = same(a) @async\n"
+                                "let b = await f\npool.reset()\n";
+    for (const char* use : {"f32(await f)", "(await f).to_device(\"interpreter\")", "sqrt(await f)",
+                            "reshape(await f, [2, 2])"}) {
+        EXPECT_EQ(error_of(awaited + "let c = " + use + "\n").substr(0, 10), "E0614 at 8") << use;
+    }
     const std::string listed = kPool + "let a = [pool.allocate(shape=[4])]\npool.reset()\n";
     EXPECT_EQ(error_of(listed + "let b = f64(a[0])\n"), "E0614 at 4:13");
     EXPECT_EQ(error_of(listed + "let b = max(a[0], 1)\n"), "E0614 at 4:13");

@@ -119,6 +119,10 @@ TEST(Check38, AConvolutionIsRefusedOrExplainedAtItsKind) {
     Given host = given;
     host.arguments = {{"stride", std::int64_t(-1)}, {"padding", std::int64_t(0)}};
     EXPECT_EQ(analyse(text, host).findings(), "E0309 3:13 `conv2d`");
+    for (const Number& number : {Number(true), Number(2.0)}) {
+        host.arguments = {{"stride", number}};
+        EXPECT_EQ(analyse(text, host).findings().substr(0, 19), "E0309 3:13 `conv2d`");
+    }
 }
 
 TEST(Check49, YieldsFitTheirOperator) {
