@@ -1,6 +1,7 @@
 #include "quern/support/file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -105,12 +106,6 @@ std::string folder_of(const std::string& path) {
     return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Follows symbolic links as far as there is something to follow.
-std::string resolved(const std::string& path) {
-    const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
-    return real ? std::string(real.get()) : path;
-}
-
 }  // namespace
 
 std::vector<std::byte> read_file(const std::string& path, std::uint64_t max_bytes) {
@@ -119,6 +114,23 @@ std::vector<std::byte> read_file(const std::string& path, std::uint64_t max_byte
 
 std::string read_text(const std::string& path, std::uint64_t max_bytes) {
     return read_all<std::string>(path, max_bytes);
+}
+
+std::string behind_links(const std::string& path) {
+    std::string place = path;
+    // As many as the system follows.
+    constexpr int kMostLinks = 40;
+    for (int i = 0; i < kMostLinks; ++i) {
+        const std::unique_ptr<char, void (*)(void*)> real(::realpath(place.c_str(), nullptr),
+                                                          std::free);
+        if (real) return real.get();
+        char link[PATH_MAX];
+        const ssize_t size = ::readlink(place.c_str(), link, sizeof link);
+        if (size <= 0 || size == ssize_t(sizeof link)) return place;
+        const std::string next(link, std::size_t(size));
+        place = next.front() == '/' ? next : folder_of(place) + "/" + next;
+    }
+    return path;
 }
 
 MappedFile::MappedFile(const std::string& path) {
@@ -151,7 +163,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     return *this;
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolved(path)) {
+AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(behind_links(path)) {
     require_name("write", path_);
     struct stat status;
     const bool replaces = ::stat(target_.c_str(), &status) == 0;

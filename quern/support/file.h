@@ -16,6 +16,9 @@ std::vector<std::byte> read_file(const std::string& path, std::uint64_t max_byte
 /// The same as text.
 std::string read_text(const std::string& path, std::uint64_t max_bytes);
 
+/// The file that a path leads to through symbolic links, the last one also to where nothing is yet.
+std::string behind_links(const std::string& path);
+
 /// A file seen as memory, for reading. The file must not shrink while it is mapped.
 class MappedFile {
 public:

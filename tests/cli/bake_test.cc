@@ -63,6 +63,20 @@ Tensor ramp(std::int64_t n) {
     return x;
 }
 
+TEST_F(Bake, OfShapesRefusesWhatRunsOnSeveralDevices) {
+    for (const char* devices : {R"(["cpu", "interpreter"])", R"(["interpreter", "cpu"])"}) {
+        script_ =
+            folder_.write("spread.quern", "let y = compute(x) @device(" + std::string(devices) +
+                                              ") @parallel(data) {\n    @kernel elementwise\n"
+                                              "    for i in 0..len: out[i] = x[i]\n}\n"
+                                              "let z = abs(y)\n");
+        const Outcome baked = bake({"--shape", "x=f32[6]"});
+        EXPECT_EQ(baked.status, 1);
+        EXPECT_NE(baked.err.find("expected a kernel of one device"), std::string::npos)
+            << baked.err;
+    }
+}
+
 TEST_F(Bake, MakesTheCpuADeviceThatNeedsNoCompiler) {
     const Outcome baked = bake({"--shape", "x=f32[1024]"});
     ASSERT_EQ(baked.status, 0) << baked.err;

@@ -102,6 +102,11 @@ TEST(CommandOutput, AFileThatIsReplacedKeepsItsPermissionsAndLinksStay) {
     EXPECT_EQ(fs::status(own).permissions(), mine);
     EXPECT_EQ(load_npy(own).values(), (std::vector<double>{0, 2, 3}));
 
+    fs::remove(own);
+    ASSERT_EQ(run({"run", script, "--in", "x=" + x, "--out", "y=" + link}).status, 0);
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(load_npy(own).values(), (std::vector<double>{0, 2, 3}));
+
     const Outcome twice = run({"run", script, "--in", "x=" + x, "--out", "y=" + link, "--out",
                                "total=" + folder / "./own.npy"});
     EXPECT_EQ(twice.status, 1);
@@ -125,7 +130,9 @@ TEST(CommandOutput, AFullDiskIsAnError) {
     const std::vector<std::vector<std::string>> calls = {{"run", script, "--in", "x=" + x},
                                                          {"explain", script},
                                                          {"check", "--json", script},
-                                                         {"devices"}};
+                                                         {"devices"},
+                                                         {"--help"},
+                                                         {"--version"}};
     for (const auto& call : calls) {
         const std::string log = folder / (call[0] + ".err");
         const int err = ::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -147,6 +147,19 @@ TEST(CommandUse, AnUnknownDeviceIsAnError) {
     EXPECT_EQ(outcome.status, 1);
     EXPECT_NE(outcome.err.find("cuda:9"), std::string::npos) << outcome.err;
     EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--device", "interpreter"}).status, 0);
+    // What the option names is the device of the inputs too.
+    Environment environment;
+    environment.set("QUERN_DEVICE", "cuda:9");
+    EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--device", "interpreter"}).status, 0);
+    EXPECT_EQ(run({"run", script, "--in", "x=" + x}).status, 1);
+}
+
+TEST(CommandUse, ATextWithoutEndIsRefused) {
+    for (const char* command : {"run", "check"}) {
+        const Outcome outcome = run({command, "/dev/zero"});
+        EXPECT_EQ(outcome.status, 1);
+        EXPECT_NE(outcome.err.find("at most 67108864"), std::string::npos) << outcome.err;
+    }
 }
 
 TEST(CommandUse, ADeviceWithVulkanIsListedAndChosenByTheOptionOrTheEnvironment) {

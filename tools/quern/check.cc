@@ -29,7 +29,7 @@ void check(const std::vector<std::string>& files, bool pedantic, Reporter& repor
     for (const std::string& file : files) {
         std::string text;
         try {
-            text = read_text(file);
+            text = read_script(file);
         } catch (const FileError& error) {
             // The other files are still worth a report.
             reporter.add_error(error.what(), file);

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "quern/io.h"
+#include "quern/support/file.h"
 
 namespace quern::command {
 namespace {
@@ -176,19 +177,10 @@ std::string fault_in_shape(const std::string& text) {
     return fmt::format("expected a dtype and a shape as in f32[2,3], got '{}'", value);
 }
 
-std::string read_text(const std::string& path) {
-    std::error_code error;
-    if (fs::is_directory(path, error)) {
-        throw FileError(fmt::format("[quern] {}: expected a file, got a folder", path));
-    }
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    if (file) text << file.rdbuf();
-    if (!file) {
-        throw FileError(fmt::format("[quern] {}: expected a file that can be read, got: {}", path,
-                                    std::strerror(errno)));
-    }
-    return text.str();
+std::string read_script(const std::string& path) {
+    // Nobody writes as much.
+    constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+    return read_text(path, kMostBytes);
 }
 
 script::Value read_value(const std::string& path) {
@@ -236,7 +228,7 @@ void expect_writable(const std::string& command, const std::string& path) {
 
 std::string target_of(const std::string& path) {
     std::error_code error;
-    const fs::path target = fs::weakly_canonical(path, error);
+    const fs::path target = fs::weakly_canonical(behind_links(path), error);
     return error ? path : target.string();
 }
 
@@ -248,7 +240,16 @@ void write_all(const std::vector<std::pair<std::string, const script::Value*>>& 
     Staging staging;
     for (std::size_t n = 0; n < outputs.size(); ++n) {
         const auto& [path, value] = outputs[n];
-        write(staging.add(path), lower_extension(path), *value, names[n]);
+        const std::string staged = staging.add(path);
+        try {
+            write(staged, lower_extension(path), *value, names[n]);
+        } catch (const FileError& error) {
+            // It names the file that is there meanwhile.
+            std::string message = error.what();
+            const std::size_t at = message.find(staged);
+            if (at != std::string::npos) message.replace(at, staged.size(), path);
+            throw FileError(message);
+        }
         if (interrupted != 0) throw FileError("[run] interrupted: no file was written");
     }
     staging.commit();

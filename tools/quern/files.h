@@ -25,7 +25,7 @@ std::string fault_in_number(const std::string& text);
 std::string fault_in_shape(const std::string& text);
 
 /// Reads a whole file. Throws FileError.
-std::string read_text(const std::string& path);
+std::string read_script(const std::string& path);
 
 /// Reads tensors or a set of them as the ending of the name says.
 script::Value read_value(const std::string& path);

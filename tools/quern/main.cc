@@ -81,6 +81,16 @@ std::string failure(const CLI::App* app, const CLI::Error& error) {
     return message;
 }
 
+/// Whether standard output took everything; a full disk would otherwise be seen by nobody.
+bool has_written_all() {
+    errno = 0;
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+    // Of an earlier write the reason is gone.
+    std::fprintf(stderr, "quern: error: expected to write standard output, got: %s\n",
+                 std::strerror(errno != 0 ? errno : EIO));
+    return false;
+}
+
 int report(Reporter& reporter, const std::function<void()>& work) {
     const auto before = quern::set_warning_handler(
         [&](const quern::Diagnostic& diagnostic) { reporter.add(diagnostic); });
@@ -96,12 +106,7 @@ int report(Reporter& reporter, const std::function<void()>& work) {
     clear_progress();
     quern::set_warning_handler(before);
     int status = reporter.finish();
-    // A full disk would otherwise be seen by nobody.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-        std::fprintf(stderr, "quern: error: expected to write standard output, got: %s\n",
-                     std::strerror(errno));
-        if (status == 0) status = 1;
-    }
+    if (!has_written_all() && status == 0) status = 1;
     // What was waiting for the files to be whole or gone ends the process now, as it would have
     // before: the shell sees the signal.
     if (const int signal = interrupting_signal()) {
@@ -198,7 +203,9 @@ int main(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : kWrongUse;
+        if (app.exit(error) != 0) return kWrongUse;
+        std::cout.flush();
+        return has_written_all() ? 0 : 1;
     }
 
     arguments.pedantic = flags.pedantic;

@@ -29,7 +29,7 @@ struct Loaded {
 };
 
 Loaded load_script(const RunArguments& arguments) {
-    std::string text = read_text(arguments.file);
+    std::string text = read_script(arguments.file);
     lang::Diagnostics diagnostics(text, arguments.file);
     lang::ParseOptions options;
     options.file = arguments.file;
@@ -196,8 +196,9 @@ void run(const RunArguments& arguments, Reporter& reporter) {
                 fmt::format("[--out] expected one result for '{}', got two", output.value));
         }
     }
-    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
+    // Inputs are read into the memory of the device.
     script::RunOptions options = run_options(arguments);
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     if (arguments.explain) {
         options.explained = [&](std::string_view kernel, const std::string& text) {
             FILE* const to = reporter.json() ? stderr : stdout;
@@ -259,10 +260,10 @@ void explain(const RunArguments& arguments, Reporter& reporter) {
 void bake(const RunArguments& arguments, Reporter& reporter) {
     const Loaded loaded = load_script(arguments);
     expect_writable("bake", arguments.bundle);
-    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     RunArguments on_cpu = arguments;
     if (!on_cpu.device) on_cpu.device = "cpu";
     script::RunOptions options = run_options(on_cpu);
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     options.shapes_only = !arguments.shape.empty();
     options.compiles = options.shapes_only;
     const KernelRecorder recorder;
@@ -281,8 +282,9 @@ void bake(const RunArguments& arguments, Reporter& reporter) {
 
 void bench(const RunArguments& arguments, Reporter& reporter) {
     const Loaded loaded = load_script(arguments);
-    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
+    // Inputs are read into the memory of the device.
     script::RunOptions options = run_options(arguments);
+    const script::Bindings bindings = bindings_of(arguments, loaded.signature);
     const Bounds bounds = measure_bounds(num_threads());
     FILE* const to = reporter.json() ? stderr : stdout;
     if (bounds.copy > 0) {
