@@ -261,11 +261,16 @@ void Lowerer::tree_loop(const Stmt& s) {
             });
             b_.end_for();
         }
+        Bundle total;
+        total.axes = p.outer.bundle.axes;
         std::size_t n = 0;
         each(p, b_.integer(0), [&](ValueId reg, ValueId slot) {
-            const ValueId total = b_.load(p.buffer, slot, b_.type(reg).lanes);
-            b_.set(reg, arithmetic(p.op, kept[i].copies[n++], total));
+            total.copies.push_back(b_.load(p.buffer, slot, b_.type(reg).lanes));
+            // Lanes that take no part keep what they had.
+            b_.set(reg, kept[i].copies[n++]);
         });
+        assign(p.symbol,
+               map(kept[i], total, [&](ValueId x, ValueId y) { return arithmetic(p.op, x, y); }));
     }
 }
 

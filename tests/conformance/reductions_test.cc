@@ -1,4 +1,5 @@
 #include <functional>
+#include <limits>
 
 #include "tests/conformance/operands.h"
 
@@ -67,6 +68,24 @@ TEST(Check59, LongSumsUnderConditionsStayWhereTheyDoNotHold) {
     }
     EXPECT_CLOSE(kernel(x), expected, 1e-5, 1e-2);
     EXPECT_CLOSE(kernel(x.permute({1, 0}).contiguous().permute({1, 0})), expected, 1e-5, 1e-2);
+}
+
+TEST(Check59, SumsThatDoNotRunKeepTheSignOfTheirZero) {
+    for (const char* index : {"k, i", "i, k"}) {
+        const Kernel kernel(std::string("compute(x) {\n @kernel custom\n for i in 0..m:\n"
+                                        "  var sum = -0.0\n  if i % 3 != 1:\n"
+                                        "   for k in 0..n: sum += x[") +
+                            index + "]\n  out[i] = 1.0 / sum\n}");
+        for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+            const Tensor sums =
+                kernel.with(numerics)(Tensor::from({20, 20}, std::vector<float>(400, 0.25f)));
+            for (std::size_t i = 0; i < 20; ++i) {
+                EXPECT_EQ(sums.values()[i],
+                          i % 3 == 1 ? -std::numeric_limits<double>::infinity() : double(1.0f / 5))
+                    << index << ", " << i;
+            }
+        }
+    }
 }
 
 TEST(Check59, HalfPrecisionAddsUpInFloat32) {
