@@ -151,6 +151,8 @@ Value Lowering::operand_value(std::uint32_t operand, Span span) {
         value.expr = kernel_.load(operand, {}, span);
         return value;
     }
+    // Of its axes no loop over those of `out` is one.
+    if (int(rank) > out_rank_) axes_are_separable_ = false;
     auto tile = std::make_shared<Tile>();
     tile->is_view = true;
     const std::size_t shift = axis_loops_.size() > rank ? axis_loops_.size() - rank : 0;
@@ -158,7 +160,7 @@ Value Lowering::operand_value(std::uint32_t operand, Span span) {
     for (std::size_t p = 0; p < rank; ++p) {
         const ExprId extent = kernel_.extent(operand, std::uint32_t(p));
         tile->axes.push_back({extent, extent});
-        if (axis_loops_.empty() || axis_loops_[p + shift].range.symbol == ir::kNone) continue;
+        if (!is_axis_loop(p + shift)) continue;
         fixed[p] = kernel_.symbol(axis_loops_[p + shift].range.symbol);
         tile->axes[p] = {one(), one()};
         require(axis_loops_[p + shift].range.end, extent, ir::Rule::SameShape, Code::E0502, span);

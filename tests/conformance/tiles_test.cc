@@ -191,5 +191,20 @@ TEST(Tiles, AVarUpdatedFromItsOwnTransposeReadsTheOldOne) {
     EXPECT_CLOSE(y, expected, 0, 0);
 }
 
+/// Loops over the axes of `out` are none over those of operands of more.
+TEST(Tiles, OfMoreAxesThanTheResultMayStandBesideIt) {
+    const Tensor a = random_tensor({3, 4}, DType::Float32, 5),
+                 b = random_tensor({4}, DType::Float32, 6);
+    const Tensor c = random_tensor({5, 2, 7}, DType::Float32, 7);
+    for (const char* other : {"a", "floor(a)", "a * a", "c", "max(a * b, a + b)"}) {
+        const Tensor y =
+            compute(std::string("compute(a, b, c) {\n    @kernel fused\n    let t = ") + other +
+                        "\n    out = b\n}",
+                    a, b, c);
+        EXPECT_EQ(y.shape(), Shape{4}) << other;
+        EXPECT_CLOSE(y, b.values(), 0, 0);
+    }
+}
+
 }  // namespace
 }  // namespace quern
