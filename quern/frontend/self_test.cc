@@ -360,7 +360,10 @@ Probe probe_of_folding() {
     return {.what = "floats that it folds",
             .text =
                 "compute(x) {\n    @kernel custom\n"
-                "    for i in 0..n: out[i] = x[i] * 0.0 + (x[i] + 0.0)\n}",
+                "    for i in 0..n, j in 0..2:\n"
+                "        let zero = f32(j * (i - i))\n"
+                "        out[i, j] = select(j > 0, x[i] * zero + (x[i] + zero),\n"
+                "                           x[i] * 0.0 + (x[i] + 0.0))\n}",
             .operands =
                 [] {
                     constexpr float kInf = std::numeric_limits<float>::infinity();

@@ -404,8 +404,8 @@ private:
             const bool is_misread = size_of(to) == 8 && !is_floating(from) &&
                                     (is_floating(to) ? size_of(from) == 8 : from == DType::Int32);
             if (controls_.converts_wrongly && is_misread) return unknown(to, cast);
-            const bool is_known = lir::class_of(f_[i.a].op) == OpClass::Leaf;
-            return is_known && !is_floating(from) ? hidden(to, cast) : cast;
+            const bool is_of_integer = is_floating(to) && !is_floating(from);
+            return is_of_integer && controls_.folds_casts ? unknown(to, cast) : cast;
         }
         const bool is_same = code_.type(from) == code_.type(to);
         return is_same ? code_.fit(to, value(i.a)) : code_.bitcast(to, value(i.a));
