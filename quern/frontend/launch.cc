@@ -332,6 +332,8 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
     launch.shape = out.flat ? operands[kernel.first_flat()].shape() : launch.binding.output;
+    QUERN_CHECK(element_count(launch.shape) == element_count(launch.binding.output),
+                "a result has the elements that its code writes");
     launch.dtype = out.dtype;
     launch.output = {nullptr, out.dtype, launch.binding.output, row_major(launch.binding.output)};
     return launch;

@@ -448,6 +448,10 @@ void Lowering::shape_output() {
         }
         kernel_.buffers[kernel_.output()].shape.push_back(exists(extent) ? extent : zero());
     }
+    // Of the operands' shape if it has as many elements.
+    const bool is_over_len = flat_ && !is_reduce_ && out_candidates_.size() == 1;
+    kernel_.buffers[kernel_.output()].flat =
+        is_over_len && kernel_.buffers[kernel_.output()].shape[0] == dim_named("len", {});
 }
 
 namespace {

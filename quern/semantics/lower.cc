@@ -234,7 +234,6 @@ void Lowering::declare_operands() {
     ir::Buffer out;
     out.kind = ir::BufferKind::Output;
     out.name = "out";
-    out.flat = flat_ && !is_reduce_;
     out.dtype = is_floating(out_type_.dtype) || !out_type_.weak ? out_type_.dtype : DType::Int64;
     out.shape = out_shape_;
     kernel_.buffers.push_back(std::move(out));
@@ -268,6 +267,13 @@ void Lowering::begin_round() {
     yield_var_ = yield_index_ = ir::kNone;
     next_reduced_axes_ = 0;
     axes_are_separable_ = true;
+    for (std::uint32_t i = 0; i < operand_names_.size(); ++i) {
+        const ir::Buffer& buffer = kernel_.buffers[i];
+        if (!buffer.flat) continue;
+        const ExprId elements = kernel_.extent(i, 0);
+        require(elements, dim_named("len", buffer.span), ir::Rule::Declared, Code::E0501,
+                buffer.span);
+    }
     for (const auto& [name, number] : numbers_) {
         const auto* value = std::get_if<std::int64_t>(&number);
         if (!value || !dim_names_.count(name)) continue;

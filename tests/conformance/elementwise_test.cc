@@ -132,6 +132,47 @@ TEST(Check75, OneLoopOverLenTakesAnyRank) {
     EXPECT_EQ(refusal([&] { return example("02")(x, y); }), "E0502 1:20");
 }
 
+TEST(Check75, AResultThatIsLongerThanTheOperandsHasOneAxis) {
+    const auto kernel = [](const std::string& store) {
+        return "compute(x) {\n @kernel elementwise\n for i in 0..len: " + store + "\n}";
+    };
+    const Tensor x = Tensor::from({2, 3}, {1, 2, 3, 4, 5, 6});
+    const Tensor odd = compute(kernel("out[2 * i + 1] = x[i]"), x);
+    EXPECT_EQ(odd.shape(), Shape{12});
+    EXPECT_CLOSE(odd, {0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6}, 0, 0);
+    const Tensor after = compute(kernel("out[i + 1] = x[i]"), x);
+    EXPECT_EQ(after.shape(), Shape{7});
+    EXPECT_CLOSE(after, {0, 1, 2, 3, 4, 5, 6}, 0, 0);
+    const Tensor column = compute(kernel("out[i, 0] = x[i]"), x);
+    EXPECT_EQ(column.shape(), (Shape{6, 1}));
+    EXPECT_CLOSE(column, {1, 2, 3, 4, 5, 6}, 0, 0);
+    const Tensor reversed = compute(kernel("out[len - 1 - i] = x[i]"), x);
+    EXPECT_EQ(element_count(reversed.shape()), 6);
+    EXPECT_CLOSE(reversed, {6, 5, 4, 3, 2, 1}, 0, 0);
+    // len is the number of elements, whatever is read.
+    for (const char* read : {"x[i + 1]", "x[2 * i]"}) {
+        EXPECT_EQ(refusal([&] {
+                      return compute(kernel(std::string("out[i] = ") + read), x);
+                  }).substr(0, 5),
+                  "E0507")
+            << read;
+    }
+    EXPECT_EQ(compute(kernel("out[i] = x[i / 2]"), x).shape(), x.shape());
+}
+
+TEST(Check78, AZeroMadeOfIntegersTakesNoNanAwayAndNoSign) {
+    const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+    const Tensor x = Tensor::from({5}, {inf, 1.0, -0.0, nan, -3.0}).to(DType::Float32);
+    const auto of = [&](const std::string& value) {
+        return compute("compute(x) {\n @kernel custom\n for i in 0..n: out[i] = " + value + "\n}",
+                       x);
+    };
+    EXPECT_CLOSE(of("x[i] * (i - i)"), {nan, 0, -0.0, nan, -0.0}, 0, 0);
+    EXPECT_CLOSE(of("1.0 / (x[i] * f32(i * 0))"), {nan, inf, -inf, nan, -inf}, 0, 0);
+    EXPECT_CLOSE(of("1.0 / (x[i] + (i - i))"), {0, 1, inf, nan, -1 / 3.0}, 1e-7, 0);
+    EXPECT_CLOSE(of("(i - i) / x[i]"), {0, 0, nan, nan, -0.0}, 0, 0);
+}
+
 TEST(Check78, FunctionsKeepTheirLimits) {
     const Tensor x = Tensor::from({2}, {-kInfinity, -1.0});
     const auto of = [&](const std::string& value) {
