@@ -171,8 +171,12 @@ Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tens
 frontend::OperandInfo Kernel::Body::check(std::span<const Tensor> operand_list,
                                           std::span<const Argument> arguments,
                                           const Where& where) const {
-    return frontend::check_launch(*source, compute, frontend::infos_of(operand_list),
-                                  arguments_of(arguments, names, operands), options_on(where));
+    const frontend::Arguments numbers = arguments_of(arguments, names, operands);
+    const frontend::LaunchOptions options = options_on(where);
+    auto result = frontend::check_launch(*source, compute, frontend::infos_of(operand_list),
+                                         numbers, options);
+    frontend::check_memory(*source, compute, operand_list, numbers, options);
+    return result;
 }
 
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {

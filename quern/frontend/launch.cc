@@ -407,13 +407,11 @@ void interpret(const lang::Source& source, const BoundLaunch& launch, Tensor& re
     raise(FailedLaunch(diagnostics.sorted()));
 }
 
-namespace {
-
-/// E0602 for the first operand that is not in the device's memory.
-void refuse_copies(const lang::Source& source, lang::NodeId compute,
-                   std::span<const Tensor> operands, const Arguments& arguments,
-                   const LaunchOptions& options) {
+void check_memory(const lang::Source& source, lang::NodeId compute,
+                  std::span<const Tensor> operands, const Arguments& arguments,
+                  const LaunchOptions& options) {
     const Device& device = options.placement.device;
+    if (!options.pedantic || !device.is_vulkan()) return;
     const std::size_t number = *vulkan_number(device.id());
     const auto found = std::ranges::find_if(
         operands, [&](const Tensor& operand) { return !InFlight::is_on(operand, number); });
@@ -434,8 +432,6 @@ void refuse_copies(const lang::Source& source, lang::NodeId compute,
     diagnostics.raise();
 }
 
-}  // namespace
-
 Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId compute,
               std::span<const Tensor> operands, const Arguments& arguments,
               const LaunchOptions& options) {
@@ -443,9 +439,7 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         return launch_spread(source, compute, operands, arguments, options);
     }
     const Device& device = options.placement.device;
-    if (options.pedantic && device.is_vulkan()) {
-        refuse_copies(source, compute, operands, arguments, options);
-    }
+    check_memory(source, compute, operands, arguments, options);
     const BoundLaunch bound_launch = bound(source, compute, operands, arguments, options);
     const semantics::Binding& binding = bound_launch.binding;
     // Nothing is compiled for batches without elements.

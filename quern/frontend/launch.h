@@ -92,6 +92,12 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
                          std::span<const OperandInfo> operands, const Arguments& arguments,
                          const LaunchOptions& options);
 
+/// Throws KernelError with E0602 for the first operand that a pedantic launch would copy to its
+/// device.
+void check_memory(const lang::Source& source, lang::NodeId compute,
+                  std::span<const Tensor> operands, const Arguments& arguments,
+                  const LaunchOptions& options);
+
 /// Makes the code that a launch on row-major operands like these needs on the device cpu. Throws
 /// what `launch` throws before any work.
 void compile_launch(const lang::Source& source, lang::NodeId compute,

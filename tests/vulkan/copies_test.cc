@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "quern/async.h"
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
@@ -107,6 +108,10 @@ TEST_P(Copies, Check93_PedanticTheyAreE0602AtTheOperandAndNothingIsCopied) {
                             "E0602 at 1:9: expected 'x' in the memory of " + id +
                                 ", got it in that of interpreter");
                   EXPECT_EQ(refusal_of([&] { sum(there, x); }),
+                            "E0602 at 1:12: expected 'y' in the memory of " + id +
+                                ", got it in that of interpreter");
+                  // At the call, not where somebody waits.
+                  EXPECT_EQ(refusal_of([&] { static_cast<void>(sum.async()(there, x)); }),
                             "E0602 at 1:12: expected 'y' in the memory of " + id +
                                 ", got it in that of interpreter");
                   EXPECT_EQ(sum(there, there).values(), (std::vector<double>{0, 2, 4, 6}));
