@@ -141,6 +141,15 @@ std::shared_ptr<const CompiledKernel> CompiledKernels::find_or_make(const ir::Ke
     return kernels.back();
 }
 
+void CompiledKernels::discard(const std::shared_ptr<const CompiledKernel>& code,
+                              const ir::Kernel& kernel, Numerics numerics) {
+    const Lock lock(mutex_);
+    std::erase(kernels_[std::size_t(numerics)], code);
+    if (const DiskCache* const cache = DiskCache::of_process()) {
+        cache->remove(cache_key(kernel, code->facts(), numerics, cpu::chosen_simd()));
+    }
+}
+
 std::shared_ptr<const Prepared> prepare(const lang::Source& source, lang::NodeId compute,
                                         std::span<const OperandInfo> operands,
                                         const Arguments& arguments, const LaunchOptions& options) {
@@ -464,6 +473,8 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         if (record.kernel->run(record.launch, addresses, options.progress)) {
             if (check) check->see_result(result);
             if (check && !check->fault().empty()) {
+                bound_launch.prepared->compiled->discard(
+                    record.kernel, bound_launch.prepared->lowered.kernel, options.numerics);
                 raise(InternalError("[passes] " + check->fault() + "; please report"));
             }
             if (bound_launch.are_as_given) remember(key, std::move(record), generation);

@@ -117,7 +117,7 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
                     std::vector<semantics::Piped> then = {});
 
 /// Checks the Compute node and what is piped into its launch as far as the text alone allows,
-/// assuming float32 operands of the ranks that the body uses; adds what is wrong to `diagnostics`.
+/// with operands as lower_text guesses them; adds what is wrong to `diagnostics`.
 void check(const lang::Source& source, lang::NodeId compute, lang::Diagnostics& diagnostics,
            std::vector<semantics::Piped> then = {});
 

@@ -53,16 +53,27 @@ void PassCheck::see(std::string_view pass, const ir::Kernel& kernel) {
     if (is_off_ || !fault_.empty()) return;
 #if QUERN_EXCEPTIONS
     try {
-        check(pass, kernel);
-    } catch (const std::bad_alloc&) {
-        is_off_ = true;
-    } catch (const OutOfMemory&) {
-        is_off_ = true;
+        unless_out_of_memory([&] { check(pass, kernel); });
     } catch (const std::exception& error) {
         fault_ = fmt::format("after the pass '{}': {}", pass, error.what());
     }
 #else
     check(pass, kernel);
+#endif
+}
+
+template <class Work>
+void PassCheck::unless_out_of_memory(const Work& work) {
+#if QUERN_EXCEPTIONS
+    try {
+        work();
+    } catch (const std::bad_alloc&) {
+        is_off_ = true;
+    } catch (const OutOfMemory&) {
+        is_off_ = true;
+    }
+#else
+    work();
 #endif
 }
 
@@ -101,10 +112,13 @@ void PassCheck::check(std::string_view pass, const ir::Kernel& kernel) {
 
 void PassCheck::see_result(const Tensor& result) {
     if (is_off_ || kernel_.empty() || !fault_.empty() || !has_one_result()) return;
-    const auto* const data = static_cast<const std::byte*>(result.data());
-    const std::string changed = difference(std::vector(data, data + result.bytes()));
-    checked.fetch_add(1, std::memory_order_relaxed);
-    if (!changed.empty()) fault_ = "what was compiled " + changed;
+    const auto compare = [&] {
+        const auto* const data = static_cast<const std::byte*>(result.data());
+        const std::string changed = difference(std::vector(data, data + result.bytes()));
+        checked.fetch_add(1, std::memory_order_relaxed);
+        if (!changed.empty()) fault_ = "what was compiled " + changed;
+    };
+    unless_out_of_memory(compare);
 }
 
 bool PassCheck::has_one_result() const {

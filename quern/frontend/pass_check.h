@@ -39,6 +39,10 @@ private:
     bool is_small() const;
     void check(std::string_view pass, const ir::Kernel& kernel);
 
+    /// Nothing more is checked where there is no memory for it.
+    template <class Work>
+    void unless_out_of_memory(const Work& work);
+
     /// The elements, or none if the launch fails.
     std::optional<std::vector<std::byte>> interpreted(const interpret::Program& program) const;
     std::string difference(const std::optional<std::vector<std::byte>>& result) const;

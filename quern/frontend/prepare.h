@@ -33,6 +33,10 @@ public:
                                                Numerics numerics,
                                                schedule::Observer* observer = nullptr);
 
+    /// Forgets code that is wrong, here and on the disk.
+    void discard(const std::shared_ptr<const CompiledKernel>& code, const ir::Kernel& kernel,
+                 Numerics numerics);
+
 private:
     std::shared_ptr<const CompiledKernel> find_or_make(const ir::Kernel& kernel,
                                                        const ir::Facts& facts, Numerics numerics,

@@ -370,6 +370,13 @@ void DiskCache::write(std::string_view key, std::span<const std::byte> value) co
     if (number % kEvery == 0 || most_bytes_ < kMostOfEntry) shrink(folder.get(), most_bytes_);
 }
 
+void DiskCache::remove(std::string_view key) const {
+    std::string why;
+    const Descriptor folder(open_folder(folder_, why));
+    if (!folder.is_open()) return;
+    ::unlinkat(folder.get(), path_of(key).c_str() + folder_.size() + 1, 0);
+}
+
 void DiskCache::say_not_kept(int error) const {
     if (has_warned_.exchange(true)) return;
     warn_of(folder_, "compiled kernels are not kept: " + system_reason(error));

@@ -35,6 +35,9 @@ public:
     /// everything that is not kept.
     void write(std::string_view key, std::span<const std::byte> value) const;
 
+    /// Removes what is kept for a key, if anything is.
+    void remove(std::string_view key) const;
+
     /// Says that the value of a key is of no use, as if it were damaged.
     void refuse(std::string_view key, std::string_view why) const;
 

@@ -42,7 +42,7 @@ public:
         for (Stmt& s : statements) {
             for_each_expression(s, [&](ExprId id) {
                 const ExprId whole =
-                    ir::rewrite(k_, id, [&](ExprId node) { return replaced(node); });
+                    ir::rewrite(k_, id, [&](ExprId node) { return without_minimum(node); });
                 return whole == id ? id : simplified(k_, whole);
             });
             const bool is_loop = s.kind == StmtKind::For;
@@ -54,7 +54,7 @@ public:
     }
 
 private:
-    ExprId replaced(ExprId id) {
+    ExprId without_minimum(ExprId id) {
         const ir::Expr e = k_[id];
         if (e.kind != ExprKind::Binary || static_cast<BinaryOp>(e.op) != BinaryOp::Min ||
             e.dtype != DType::Int64) {
@@ -152,8 +152,10 @@ private:
             return assigns && values_.count(s.symbol) != 0;
         });
         for (Stmt& s : block) {
-            for_each_expression(
-                s, [&](ExprId id) { return replaced(id) == id ? id : with_values(id); });
+            for_each_expression(s, [&](ExprId id) {
+                const ExprId known = replaced(id);
+                return known == id ? id : simplified(k_, known);
+            });
             replace(s.body);
             replace(s.otherwise);
         }

@@ -181,7 +181,6 @@ private:
     Value looked_at(Value value);
     std::string kernel_name() const { return kernel_name_.empty() ? "kernel" : kernel_name_; }
     frontend::Arguments numbers_in(NodeId compute) const;
-    void collect_numbers(NodeId id, frontend::Arguments& numbers) const;
 
     const lang::Source& source_;
     lang::Tree tree_;

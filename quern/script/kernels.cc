@@ -157,24 +157,14 @@ Operand Interpreter::operand(NodeId id, When when) {
 
 frontend::Arguments Interpreter::numbers_in(NodeId compute) const {
     frontend::Arguments numbers;
-    for (NodeId o = node(child(compute, 0)).first; o >= 0; o = node(o).next) {
-        collect_numbers(child(o, 2), numbers);
+    for (const std::string& name : semantics::free_names(tree_, compute)) {
+        const Value* const value = lookup(name);
+        if (value == nullptr) continue;
+        if (const auto* truth = value->as<bool>()) numbers[name] = *truth;
+        if (const auto* integer = value->as<std::int64_t>()) numbers[name] = *integer;
+        if (const auto* number = value->as<double>()) numbers[name] = *number;
     }
-    for (int part = 1; part <= 3; ++part) collect_numbers(child(compute, part), numbers);
     return numbers;
-}
-
-/// The numbers of the script whose names occur below `id`.
-void Interpreter::collect_numbers(NodeId id, frontend::Arguments& numbers) const {
-    if (node(id).kind == Kind::Name) {
-        const std::string name = text(id);
-        if (const Value* value = lookup(name)) {
-            if (const auto* truth = value->as<bool>()) numbers[name] = *truth;
-            if (const auto* integer = value->as<std::int64_t>()) numbers[name] = *integer;
-            if (const auto* number = value->as<double>()) numbers[name] = *number;
-        }
-    }
-    for (NodeId c = node(id).first; c >= 0; c = node(c).next) collect_numbers(c, numbers);
 }
 
 /// What the kernel of an element-wise function calls an argument: its name, so that messages have

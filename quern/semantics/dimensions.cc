@@ -258,36 +258,63 @@ ExprId Lowering::attained_over_loops(ExprId expr, const std::vector<LoopScope>& 
     return exists(bound) && is_fixed(kernel_, bound) ? bound : ir::kNoExpr;
 }
 
-ExprId Lowering::stated_limit(ExprId id) {
-    const bool depends_on_data = std::ranges::any_of(ir::reachable(kernel_, id), [&](ExprId node) {
+bool Lowering::depends_on_data(ExprId id) const {
+    return std::ranges::any_of(ir::reachable(kernel_, id), [&](ExprId node) {
         const ir::Expr& e = kernel_[node];
+        const bool is_symbol = e.kind == ExprKind::Symbol;
         return e.kind == ExprKind::Load ||
-               (e.kind == ExprKind::Symbol && kernel_.symbols[e.a].kind != ir::SymbolKind::Loop);
+               (is_symbol && kernel_.symbols[e.a].kind != ir::SymbolKind::Loop);
     });
-    if (!depends_on_data) {
+}
+
+ExprId Lowering::stated_limit(ExprId id) {
+    if (!depends_on_data(id)) {
         // A number of the operand's dtype is a conversion.
         const auto number = ir::evaluate(kernel_, id, {});
-        return number ? kernel_.integer(*number) : id;
+        return number ? kernel_.integer(*number) : kernel_.cast(id, DType::Int64);
     }
     const ir::Expr e = kernel_[id];
     const ExprId a{e.a}, b{e.b};
+    const auto both = [&](BinaryOp op, ExprId left, ExprId right) {
+        return exists(left) && exists(right) ? kernel_.binary(op, left, right, e.span)
+                                             : ir::kNoExpr;
+    };
     if (e.kind == ExprKind::Cast) {
         const DType from = kernel_[a].dtype;
         const bool is_kept = e.dtype == DType::Int64 && !is_floating(from) && from != DType::UInt64;
         return is_kept ? stated_limit(a) : ir::kNoExpr;
     }
+    if (e.kind == ExprKind::Select) {
+        return both(BinaryOp::Max, stated_limit(b), stated_limit(ExprId{e.c}));
+    }
     if (e.kind != ExprKind::Binary) return ir::kNoExpr;
     const auto op = static_cast<BinaryOp>(e.op);
-    const ExprId right = stated_limit(b);
-    if (op == BinaryOp::Rem && exists(right) && kernel_.is_constant(right)) {
-        const std::int64_t divisor = kernel_.integer_value(right);
-        return divisor > 0 ? kernel_.integer(divisor - 1) : ir::kNoExpr;
+    const ExprId left = stated_limit(a), right = stated_limit(b);
+    const auto least_zero = [&](ExprId number) {
+        return exists(number) && kernel_.is_constant(number) && kernel_.integer_value(number) >= 0;
+    };
+    switch (op) {
+        case BinaryOp::Min:
+            return exists(left) && exists(right) ? both(op, left, right)
+                   : exists(left)                ? left
+                                                 : right;
+        case BinaryOp::Max:
+        case BinaryOp::Add:
+            return both(op, left, right);
+        case BinaryOp::Sub:
+            return depends_on_data(b) ? ir::kNoExpr : both(op, left, right);
+        case BinaryOp::Mul:
+            return (least_zero(left) && !depends_on_data(a)) ||
+                           (least_zero(right) && !depends_on_data(b))
+                       ? both(op, left, right)
+                       : ir::kNoExpr;
+        case BinaryOp::Rem:
+            return least_zero(right) && !kernel_.is_constant(right, 0) && !depends_on_data(b)
+                       ? kernel_.integer(kernel_.integer_value(right) - 1)
+                       : ir::kNoExpr;
+        default:
+            return ir::kNoExpr;
     }
-    if (op != BinaryOp::Min) return ir::kNoExpr;
-    const ExprId left = stated_limit(a);
-    if (!exists(left) || !exists(right)) return exists(left) ? left : right;
-    return kernel_.binary(BinaryOp::Min, kernel_.cast(left, DType::Int64),
-                          kernel_.cast(right, DType::Int64), e.span);
 }
 
 ExprId Lowering::over_loops(ExprId expr, const std::vector<LoopScope>& loops, bool upper) {

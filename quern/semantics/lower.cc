@@ -154,8 +154,13 @@ void Lowering::read_conv2d() {
         defaults_.emplace_back(fmt::format("'{}' is {}", name, value));
     }
     for (const char* name : {"stride", "padding"}) {
-        if (std::holds_alternative<std::int64_t>(numbers_[name])) continue;
-        report(Code::E0309, kind_span_, fmt::format("expected an integer as {}", name));
+        const Number& number = numbers_[name];
+        if (std::holds_alternative<std::int64_t>(number)) continue;
+        const auto* const truth = std::get_if<bool>(&number);
+        report(Code::E0309, kind_span_,
+               fmt::format("expected an integer as {}, got {}", name,
+                           truth ? fmt::format("{}", *truth)
+                                 : fmt::format("{}", std::get<double>(number))));
     }
     const auto* stride = std::get_if<std::int64_t>(&numbers_["stride"]);
     if (stride && *stride <= 0) {

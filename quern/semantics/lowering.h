@@ -450,6 +450,7 @@ private:
     /// What the text says that an integer is at most, whatever the data: 16 of min(at[i], 16). The
     /// integer itself if no data is in it, none if only its dtype limits it.
     ExprId stated_limit(ExprId id);
+    bool depends_on_data(ExprId id) const;
 
     /// The end without the begin of an open loop where that is largest; none if nothing says
     /// that before it runs.

@@ -149,14 +149,12 @@ bool Lowering::out_extent(OutIndex& index, Span span) {
     const ExprId high = over_loops(index.at, loops_, true);
     if (!exists(index.extent)) {
         if (!exists(high) || !exists(low)) {
-            const bool is_fixed_by_loops =
-                std::ranges::none_of(ir::reachable(kernel_, index.at), [&](ExprId node) {
-                    const ir::Expr& e = kernel_[node];
-                    const bool is_symbol = e.kind == ir::ExprKind::Symbol;
-                    return e.kind == ir::ExprKind::Load ||
-                           (is_symbol && kernel_.symbols[e.a].kind == ir::SymbolKind::Var);
+            const bool is_of_data =
+                depends_on_data(index.at) ||
+                std::ranges::any_of(loops_, [&](const LoopScope& loop) {
+                    return depends_on_data(loop.range.begin) || depends_on_data(loop.range.end);
                 });
-            const char* const why = is_fixed_by_loops ? "is not seen" : "depends on data";
+            const char* const why = is_of_data ? "depends on data" : "is not seen";
             report(
                 Code::E0503, span,
                 fmt::format("the largest index of 'out' {} here, so the extent has no value", why))

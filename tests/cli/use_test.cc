@@ -150,8 +150,13 @@ TEST(CommandUse, AnUnknownDeviceIsAnError) {
     // What the option names is the device of the inputs too.
     Environment environment;
     environment.set("QUERN_DEVICE", "cuda:9");
-    EXPECT_EQ(run({"run", script, "--in", "x=" + x, "--device", "interpreter"}).status, 0);
-    EXPECT_EQ(run({"run", script, "--in", "x=" + x}).status, 1);
+    for (const char* command : {"run", "bench"}) {
+        const std::vector<std::string> call = {command, script, "--in", "x=" + x};
+        EXPECT_EQ(run(call).status, 1);
+        std::vector<std::string> chosen = call;
+        chosen.insert(chosen.end(), {"--device", "interpreter"});
+        EXPECT_EQ(run(chosen).status, 0) << command;
+    }
 }
 
 TEST(CommandUse, ATextWithoutEndIsRefused) {

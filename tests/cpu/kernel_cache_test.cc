@@ -211,6 +211,24 @@ TEST_F(KernelCache, CompilesWhatItMayNotRead) {
     EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST_F(KernelCache, RemovesWhatTurnedOutToBeWrong) {
+    const TestFolder folder;
+    const DiskCache cache(folder / "cache", 1 << 24);
+    const Case c(kSoftmax, {numbers({5, 37})});
+    made(c, cache);
+    const std::string key = cache_key(c.kernel(), c.facts(), Numerics::Strict, cpu::Simd::Scalar);
+    ASSERT_TRUE(cache.read(key));
+    cache.remove(key);
+    EXPECT_FALSE(cache.read(key));
+    cache.remove(key);
+
+    frontend::CompiledKernels kernels;
+    const auto first = kernels.find(c.kernel(), c.facts(), Numerics::Strict);
+    EXPECT_EQ(kernels.find(c.kernel(), c.facts(), Numerics::Strict), first);
+    kernels.discard(first, c.kernel(), Numerics::Strict);
+    EXPECT_NE(kernels.find(c.kernel(), c.facts(), Numerics::Strict), first);
+}
+
 /// Under a limit on the size of files, a write beyond which ends a process by SIGXFSZ.
 TEST_F(KernelCache, SaysOnceThatNothingCanBeKept) {
     const TestFolder folder;

@@ -146,8 +146,10 @@ TEST(ScriptMemory, Check105_Pools) {
     const std::string awaited = "pipeline same(t: tensor):\n    return t\n" + kPool +
                                 "let a = pool.allocate(shape=[4])\nlet f = same(a) @async\n"
                                 "let b = await f\npool.reset()\n";
-    for (const char* use : {"f32(await f)", "(await f).to_device(\"interpreter\")", "sqrt(await f)",
-                            "reshape(await f, [2, 2])"}) {
+    for (const char* use :
+         {"f32(await f)", "(await f).to_device(\"interpreter\")", "sqrt(await f)",
+          "reshape(await f, [2, 2])", "await (f |> reshape([2, 2]))", "await (f |> split(2))",
+          "await (f |> permute([0]))", "await (f |> f32())"}) {
         EXPECT_EQ(error_of(awaited + "let c = " + use + "\n").substr(0, 10), "E0614 at 8") << use;
     }
     const std::string listed = kPool + "let a = [pool.allocate(shape=[4])]\npool.reset()\n";

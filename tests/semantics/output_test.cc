@@ -350,6 +350,20 @@ TEST(Output, HasNoExtentThatOnlyADtypeLimits) {
         EXPECT_EQ(findings(body("u16(min(x[b], -1))", "q"), data).substr(0, 5), "E0503");
         EXPECT_EQ(analyse(body("min(x[b], 16)", "q"), data).output(), (Shape{6, 16}));
         EXPECT_EQ(analyse(body("x[b] % 5", "q + 1"), data).output(), (Shape{6, 5}));
+        EXPECT_EQ(analyse(body("x[b] % 5 + 1", "q"), data).output(), (Shape{6, 5}));
+        EXPECT_EQ(analyse(body("min(x[b], 4) * 2 - 1", "q"), data).output(), (Shape{6, 7}));
+        EXPECT_EQ(analyse(body("max(min(x[b], 4), 0)", "q"), data).output(), (Shape{6, 4}));
+        EXPECT_EQ(analyse(body("select(x[b] > 2, min(x[b], 3), 9)", "q"), data).output(),
+                  (Shape{6, 9}));
+        EXPECT_EQ(findings(body("max(x[b], 4)", "q"), data).substr(0, 5), "E0503");
+        const auto placed = [](const std::string& index) {
+            return over_x("for b in 0..n:\n  var v = i64(x[b])\n  for q in 0..3: out[b, " + index +
+                          "] = i32(q)\n  out[b, 0] = 1");
+        };
+        EXPECT_EQ(analyse(placed("q + v % 7"), data).output(), (Shape{6, 9}));
+        EXPECT_EQ(analyse(placed("(v % 7) * 2"), data).output(), (Shape{6, 13}));
+        EXPECT_EQ(analyse(placed("max(min(v, 3), 0)"), data).output(), (Shape{6, 4}));
+        EXPECT_EQ(findings(placed("v"), data).substr(0, 5), "E0503");
         EXPECT_EQ(analyse(body("x[b]", "q % 7"), data).output(), (Shape{6, 7}));
     }
 }

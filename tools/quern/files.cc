@@ -8,9 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <system_error>
 
 #include "quern/io.h"
@@ -196,7 +194,7 @@ Tensor zeros(const std::string& text) {
 }
 
 void expect_writable(const std::string& command, const std::string& path) {
-    const fs::path place(path);
+    const fs::path place(behind_links(path));
     const fs::path folder = place.has_parent_path() ? place.parent_path() : fs::path(".");
     std::error_code error;
     if (!fs::is_directory(folder, error)) {

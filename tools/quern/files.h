@@ -24,7 +24,7 @@ std::string fault_in_file(const std::string& text);
 std::string fault_in_number(const std::string& text);
 std::string fault_in_shape(const std::string& text);
 
-/// Reads a whole file. Throws FileError.
+/// Reads the text of a script, of 64 MiB at most. Throws FileError.
 std::string read_script(const std::string& path);
 
 /// Reads tensors or a set of them as the ending of the name says.
