@@ -59,6 +59,7 @@ Value Lowering::elementwise(Value a, DType dtype, DType nominal, bool weak,
     result.dtype = dtype;
     result.nominal = nominal;
     result.weak = weak;
+    result.is_cast = false;
     if (!result.tile) {
         result.expr = f(result.expr);
         return result;
@@ -204,6 +205,7 @@ Value Lowering::call(NodeId id) {
             result.weak = false;
         }
         result.lifted = false;
+        result.is_cast = true;
         result.span = span;
         return result;
     }

@@ -61,6 +61,9 @@ struct Value {
     /// A float only because a literal met integers: more integers may join.
     bool lifted = false;
 
+    /// What a cast of the text gives: a product in it is no wider under a sum.
+    bool is_cast = false;
+
     /// Made by giving an operand too few indices: an argument, not something to compute with.
     bool is_row = false;
 
@@ -235,7 +238,8 @@ private:
     void assign_var(NodeId id, Local& var, Op op, NodeId value);
     void set_var(Local& var, Value value, Span span);
     bool accumulate(Local& var, NodeId value_node);
-    void contribute(Local& var, ir::BinaryOp op, NodeId value_node, Span span);
+    void contribute(Local& var, ir::BinaryOp op, NodeId value_node, Span span,
+                    bool is_negated = false);
     void assign_tile_var(Local& var, const Value& value, Span span, ir::StmtKind extents);
     void store_element(NodeId id, Local& target, NodeId index, Op op, NodeId value);
     void expression_statement(NodeId id);
@@ -368,7 +372,7 @@ private:
 
     /// What a sum in `wide` adds up: a product is made there, so that it is rounded, or wraps, only
     /// with the sum.
-    ExprId widen(ExprId expr, DType wide);
+    ExprId widen(ExprId expr, DType wide, bool is_cast);
     static DType widened(DType dtype);
     Value poison(Span span);
     Value make_scalar(ExprId expr, Span span, bool weak = false);

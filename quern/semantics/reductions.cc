@@ -333,8 +333,10 @@ bool Lowering::reduced_dtype(BinaryOp& op, Value& value, Span span) {
         if (value.weak) {
             value = convert(value, wide);
         } else if (wide != value.dtype) {
-            value = elementwise(value, wide, value.nominal, false,
-                                [this, wide](ExprId x) { return widen(x, wide); });
+            const bool is_cast = value.is_cast;
+            value = elementwise(value, wide, value.nominal, false, [this, wide, is_cast](ExprId x) {
+                return widen(x, wide, is_cast);
+            });
         }
         if (!is_floating(wide)) value.nominal = wide;
     } else if (value.dtype == DType::Bool) {

@@ -339,8 +339,9 @@ void Lowering::assignment(NodeId id) {
 void Lowering::assign_var(NodeId id, Local& var, Op op, NodeId node) {
     const Span span = span_of(id);
     const bool is_scalar = var_types_[var.declaration].capacities.empty();
-    if (is_scalar && (op == Op::AddSet || op == Op::MulSet)) {
-        return contribute(var, op == Op::AddSet ? BinaryOp::Add : BinaryOp::Mul, node, span);
+    if (is_scalar && (op == Op::AddSet || op == Op::SubSet || op == Op::MulSet)) {
+        const BinaryOp sum = op == Op::MulSet ? BinaryOp::Mul : BinaryOp::Add;
+        return contribute(var, sum, node, span, op == Op::SubSet);
     }
     if (is_scalar && op == Op::Set && accumulate(var, node)) return;
     Value value = expression(node);
@@ -389,7 +390,7 @@ bool Lowering::accumulate(Local& var, NodeId node) {
     return false;
 }
 
-void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span) {
+void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span, bool is_negated) {
     Value value = expression(node);
     const bool yields = var.declaration == body_;
     if (value.tile && (value.is_row || yields))
@@ -400,7 +401,8 @@ void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span) {
         // The var is a tile, which accumulates in order.
         const Value old = local_value(var, span);
         if (op != BinaryOp::And && op != BinaryOp::Or) {
-            return set_var(var, arithmetic(op, old, value, span), span);
+            const BinaryOp operation = is_negated ? BinaryOp::Sub : op;
+            return set_var(var, arithmetic(operation, old, value, span), span);
         }
         return set_var(var,
                        elementwise2(old, value, DType::Bool, DType::Bool, false, span,
@@ -412,10 +414,11 @@ void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span) {
     const bool widens = op == BinaryOp::Add || op == BinaryOp::Mul;
     if (widens && !value.weak && widened(value.dtype) != value.dtype) {
         const DType wide = widened(value.dtype);
-        value.expr = widen(value.expr, wide);
+        value.expr = widen(value.expr, wide, value.is_cast);
         value.dtype = wide;
         if (!is_floating(wide)) value.nominal = wide;
     }
+    if (is_negated) value.expr = kernel_.unary(ir::UnaryOp::Neg, value.expr, span);
     VarType& type = var_types_[var.declaration];
     const bool is_arithmetic = op != BinaryOp::And && op != BinaryOp::Or;
     if (is_arithmetic && type.dtype == DType::Bool && !is_floating(value.dtype) &&

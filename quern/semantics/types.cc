@@ -303,10 +303,11 @@ bool Lowering::join(VarType& type, const Value& value, Span span) {
     return true;
 }
 
-ExprId Lowering::widen(ExprId expr, DType wide) {
+ExprId Lowering::widen(ExprId expr, DType wide, bool is_cast) {
     const Expr e = kernel_[expr];
     if (e.dtype == wide) return expr;
-    const bool product = e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Mul;
+    const bool product =
+        !is_cast && e.kind == ExprKind::Binary && static_cast<BinaryOp>(e.op) == BinaryOp::Mul;
     if (!product) return kernel_.cast(expr, wide, e.span);
     return kernel_.binary(BinaryOp::Mul, kernel_.cast(ExprId{e.a}, wide, e.span),
                           kernel_.cast(ExprId{e.b}, wide, e.span), e.span);

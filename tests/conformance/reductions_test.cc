@@ -88,6 +88,47 @@ TEST(Check59, SumsThatDoNotRunKeepTheSignOfTheirZero) {
     }
 }
 
+TEST(Check59, ADifferenceIsTheSumOfWhatIsTakenAway) {
+    const auto of = [](const std::string& var, const std::string& step, const Tensor& a) {
+        return compute("compute(a) {\n @kernel custom\n for j in 0..1:\n  " + var +
+                           "\n  for i in 0..n: " + step + "\n  out[j] = s\n}",
+                       a);
+    };
+    const Tensor half = Tensor::from({5000}, std::vector<float>(5000, 0.1f)).to(DType::Float16);
+    EXPECT_CLOSE(of("var s = 0.0", "s -= a[i]", half), {-0.0999755859375 * 5000}, 1e-3, 0);
+    const Tensor bytes = Tensor::from({4}, {100, -128, 127, -7}).to(DType::Int8);
+    const Tensor squares = of("var s = 0", "s -= a[i] * a[i]", bytes);
+    EXPECT_EQ(squares.dtype(), DType::Int64);
+    EXPECT_CLOSE(squares, {-42562}, 0, 0);
+    EXPECT_CLOSE(of("var s: int64 = 7", "s -= a[i] * a[i]", bytes), {-42555}, 0, 0);
+    EXPECT_CLOSE(of("var s = 0", "s -= a[i] > 0", bytes), {-2}, 0, 0);
+}
+
+TEST(Check59, ACastEndsAProductBeforeItIsAdded) {
+    const Tensor bytes = Tensor::from({2}, {20, 30}).to(DType::UInt8);
+    const auto sum = [&](const std::string& body) {
+        return compute("compute(a) {\n @kernel custom\n" + body + "\n}", bytes).values().at(0);
+    };
+    const auto loop = [](const std::string& value) {
+        return " for j in 0..1:\n  var s = 0\n  for i in 0..n: s += " + value + "\n  out[j] = s";
+    };
+    EXPECT_EQ(sum(loop("a[i] * a[i]")), 1300);
+    EXPECT_EQ(sum(loop("u8(a[i] * a[i])")), 144 + 132);
+    EXPECT_EQ(sum(loop("u16(a[i] * a[i])")), 144 + 132);
+    EXPECT_EQ(sum(loop("u8(a[i]) * a[i]")), 1300);
+    const auto reduced = [&](const std::string& value) {
+        return compute("compute(a) {\n @kernel fused\n out = reduce(+, " + value + ")\n}", bytes)
+            .values()
+            .at(0);
+    };
+    EXPECT_EQ(reduced("a * a"), 1300);
+    EXPECT_EQ(reduced("u8(a * a)"), 144 + 132);
+    EXPECT_EQ(
+        compute("compute(a) {\n @kernel reduce(+)\n for i in 0..n: yield u8(a[i] * a[i])\n}", bytes)
+            .item(),
+        144 + 132);
+}
+
 TEST(Check59, HalfPrecisionAddsUpInFloat32) {
     const Kernel sum = example("04");
     const Tensor ones = Tensor::from({4096}, std::vector<double>(4096, 1)).to(DType::Float16);

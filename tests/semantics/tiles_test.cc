@@ -165,7 +165,9 @@ TEST(Reductions, ALoopReducesWhatItOnlyAccumulates) {
     EXPECT_FALSE(
         contains(cir("  for k in 0..m:\n    s += x[b, k]\n    if s > 3.0: s = 0.0"), "reduces"));
     EXPECT_FALSE(contains(cir("  for k in 0..m: s = s * 0.5 + x[b, k]"), "reduces"));
-    EXPECT_FALSE(contains(cir("  for k in 0..m: s -= x[b, k]"), "reduces"));
+    EXPECT_TRUE(contains(cir("  for k in 0..m: s -= x[b, k]"), "reduces s"));
+    EXPECT_TRUE(contains(cir("  for k in 0..m: s -= x[b, k]"), "s += -x[b, k]"));
+    EXPECT_FALSE(contains(cir("  for k in 0..m: s = s - x[b, k]"), "reduces"));
     EXPECT_FALSE(contains(cir("  for k in 0..m:\n    s += x[b, k]\n    s *= x[b, k]"), "reduces"));
     EXPECT_TRUE(contains(cir("  for k in 0..m:\n    for l in 0..3: s += x[b, k]"),
                          "for k in 0..m reduces s"));
