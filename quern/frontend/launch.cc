@@ -20,6 +20,7 @@
 #include "quern/runtime/held.h"
 #include "quern/runtime/kernel_cache.h"
 #include "quern/runtime/later_warnings.h"
+#include "quern/runtime/shape.h"
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 #include "quern/threads.h"
@@ -105,12 +106,6 @@ std::vector<OperandInfo> infos_of(std::span<const Tensor> operands) {
     std::vector<OperandInfo> infos;
     for (const Tensor& t : operands) infos.push_back({t.dtype(), t.shape()});
     return infos;
-}
-
-std::vector<std::int64_t> row_major(const Shape& shape) {
-    std::vector<std::int64_t> strides(shape.size(), 1);
-    for (std::size_t p = shape.size(); p-- > 1;) strides[p - 1] = strides[p] * shape[p];
-    return strides;
 }
 
 CompiledKernels::CompiledKernels() = default;
@@ -327,7 +322,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
         const bool is_moved = vulkan && !InFlight::is_on(operands[i], *vulkan);
         if (is_moved && InFlight::is_on(t, *vulkan)) count_copied(t.bytes());
         launch.views.push_back({InFlight::address(t, vulkan), t.dtype(), launch.shapes[i],
-                                flat ? row_major(launch.shapes[i]) : t.strides()});
+                                flat ? row_major_strides(launch.shapes[i]) : t.strides()});
     }
     for (const ir::Scalar& s : kernel.scalars) {
         const Number* number = find_number(s.name, arguments, options);
@@ -344,7 +339,8 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
     QUERN_CHECK(element_count(launch.shape) == element_count(launch.binding.output),
                 "a result has the elements that its code writes");
     launch.dtype = out.dtype;
-    launch.output = {nullptr, out.dtype, launch.binding.output, row_major(launch.binding.output)};
+    launch.output = {nullptr, out.dtype, launch.binding.output,
+                     row_major_strides(launch.binding.output)};
     return launch;
 }
 
@@ -372,8 +368,8 @@ ir::Facts row_major_facts(const Prepared& prepared, std::span<const OperandInfo>
                           const void* operand, const void* result) {
     const ir::Kernel& kernel = prepared.lowered.kernel;
     std::vector<std::vector<std::int64_t>> strides;
-    for (const Shape& shape : shapes) strides.push_back(row_major(shape));
-    strides.push_back(row_major(binding.output));
+    for (const Shape& shape : shapes) strides.push_back(row_major_strides(shape));
+    strides.push_back(row_major_strides(binding.output));
     std::vector<ir::OperandView> views;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         views.push_back({operand, operands[i].dtype, shapes[i], strides[i]});

@@ -156,9 +156,6 @@ inline const void* const kResult = reinterpret_cast<const void*>(std::uintptr_t{
 /// Where packets of devices begin.
 inline const void* const kPacket = reinterpret_cast<const void*>(std::uintptr_t{16});
 
-/// The strides of a shape in row-major order.
-std::vector<std::int64_t> row_major(const Shape& shape);
-
 /// Binds, or throws KernelError.
 semantics::Binding bind_or_raise(const lang::Source& source, const Prepared& prepared,
                                  std::span<const Shape> shapes);

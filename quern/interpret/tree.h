@@ -9,8 +9,8 @@
 
 namespace quern::interpret {
 
-inline constexpr std::int64_t kPartials = 16;
-inline constexpr std::int64_t kChunk = 4096;
+using ir::kChunk;
+using ir::kPartials;
 
 /// 4096^6 is more than any loop has iterations.
 inline constexpr std::int64_t kLevels = 6;

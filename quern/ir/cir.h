@@ -169,6 +169,11 @@ enum class StmtKind : std::uint8_t {
     Check,  // value must be true, else the launch fails with `code` at `span`
 };
 
+/// A reduction's partials, and the iterations of a chunk that they are combined after:
+/// Stmt::reduces.
+inline constexpr std::int64_t kPartials = 16;
+inline constexpr std::int64_t kChunk = 4096;
+
 /// Statements are a tree; the order of a block is the order of execution.
 struct Stmt {
     StmtKind kind = StmtKind::Let;
@@ -190,8 +195,9 @@ struct Stmt {
     std::vector<ExprId> indices;
 
     /// For: the vars that this loop reduces. Iteration number k (from 0) of the loop adds to
-    /// partial k mod 16 of chunk k / 4096; see `interpret` for the tree. An inner loop that reduces
-    /// the same var gives its whole result as one contribution to the iteration it runs in.
+    /// partial k mod kPartials of chunk k / kChunk; see `interpret` for the tree. An inner loop
+    /// that reduces the same var gives its whole result as one contribution to the iteration it
+    /// runs in.
     std::vector<SymbolId> reduces;
     std::vector<Stmt> body;
     std::vector<Stmt> otherwise;

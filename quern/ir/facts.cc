@@ -20,9 +20,10 @@ std::uint8_t divisible_log2(std::uint64_t value) {
 DimFacts facts_of(std::int64_t value) {
     DimFacts facts;
     facts.is_one = value == 1;
-    facts.fits_int32 = value < (std::int64_t{1} << 31);
     facts.divisible_log2 = divisible_log2(static_cast<std::uint64_t>(value));
-    facts.bucket = value <= 64 ? Bucket::Tiny : value <= 4096 ? Bucket::Small : Bucket::Large;
+    facts.bucket = value <= most_of(Bucket::Tiny)    ? Bucket::Tiny
+                   : value <= most_of(Bucket::Small) ? Bucket::Small
+                                                     : Bucket::Large;
     return facts;
 }
 
@@ -51,8 +52,8 @@ bool is_streamed(const OperandView& output, const OperandFacts& facts) {
 }
 
 bool holds(const DimFacts& assumed, const DimFacts& actual) {
-    return (!assumed.is_one || actual.is_one) && (!assumed.fits_int32 || actual.fits_int32) &&
-           assumed.divisible_log2 <= actual.divisible_log2 && actual.bucket <= assumed.bucket;
+    return (!assumed.is_one || actual.is_one) && assumed.divisible_log2 <= actual.divisible_log2 &&
+           actual.bucket <= assumed.bucket;
 }
 
 bool holds(const OperandFacts& assumed, const OperandFacts& actual) {
@@ -106,21 +107,6 @@ Facts without_numbers(Facts facts) {
     return facts;
 }
 
-std::size_t hash(const Facts& facts) {
-    std::uint64_t h = facts.dims.size();
-    const auto mix = [&](std::uint64_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15ull + (h >> 29); };
-    for (const DimFacts& d : facts.dims) {
-        mix(std::uint64_t{d.is_one} | std::uint64_t{d.fits_int32} << 1 |
-            std::uint64_t{d.divisible_log2} << 8 | static_cast<std::uint64_t>(d.bucket) << 16);
-    }
-    for (const OperandFacts& o : facts.operands) {
-        mix(static_cast<std::uint64_t>(o.dtype) | std::uint64_t{o.rank} << 8 |
-            std::uint64_t{o.contiguous_axes} << 16 | std::uint64_t{o.aligned_log2} << 24 |
-            std::uint64_t{o.is_streamed} << 32);
-    }
-    return static_cast<std::size_t>(h);
-}
-
 std::string to_string(const Kernel& kernel, const Facts& facts) {
     constexpr std::string_view buckets[] = {"tiny", "small", "large"};
     std::string text;
@@ -132,8 +118,7 @@ std::string to_string(const Kernel& kernel, const Facts& facts) {
             text += '1';
             continue;
         }
-        text += d.fits_int32 ? "int32" : "int64";
-        text += " x" + std::to_string(1 << d.divisible_log2) + ' ';
+        text += "x" + std::to_string(1 << d.divisible_log2) + ' ';
         text += buckets[static_cast<int>(d.bucket)];
     }
     for (std::size_t i = 0; i < facts.operands.size(); ++i) {

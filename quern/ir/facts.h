@@ -16,15 +16,17 @@ enum class Bucket : std::uint8_t {
     Large,
 };
 
+/// The largest value of a bucket.
+constexpr std::int64_t most_of(Bucket bucket) {
+    return bucket == Bucket::Tiny ? 64 : bucket == Bucket::Small ? 4096 : std::int64_t{1} << 47;
+}
+
 /// Lanes of a vector.
 inline constexpr std::int64_t kLine = 16;
 
 /// What compiled code may assume of one dim.
 struct DimFacts {
     bool is_one = false;
-
-    /// The value is below 2^31.
-    bool fits_int32 = false;
 
     /// Base-2 logarithm, at most 7, of the largest power of two that divides the value.
     std::uint8_t divisible_log2 = 0;
@@ -87,15 +89,8 @@ bool serves(const Facts& assumed, const Facts& actual);
 /// whether the output is streamed.
 Facts without_numbers(Facts facts);
 
-std::size_t hash(const Facts& facts);
-
-/// Returns "M: int32 x16 small, K: 1; A: float32[2] contiguous 2 align 64; ...", with the kernel's
+/// Returns "M: x16 small, K: 1; A: float32[2] contiguous 2 align 64; ...", with the kernel's
 /// names.
 std::string to_string(const Kernel& kernel, const Facts& facts);
 
 }  // namespace quern::ir
-
-template <>
-struct std::hash<quern::ir::Facts> {
-    std::size_t operator()(const quern::ir::Facts& facts) const { return quern::ir::hash(facts); }
-};

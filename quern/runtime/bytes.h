@@ -8,14 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "quern/dtype.h"
 #include "quern/support/check.h"
 
 // Numbers, texts and lists as bytes, little-endian, lengths as 32 bits before what they count.
 
 namespace quern {
-
-inline constexpr std::uint64_t kDTypes = std::uint64_t(DType::Float8E5M2) + 1;
 
 class ByteWriter {
 public:

@@ -46,7 +46,7 @@ ir::Expr read_expr(ImageReader& in, std::size_t index) {
     ir::Expr e;
     e.kind = in.below<ExprKind>(std::uint64_t(ExprKind::Cast) + 1);
     e.op = in.number<std::uint8_t>();
-    e.dtype = in.below<DType>(kDTypes);
+    e.dtype = in.below<DType>(kDTypeCount);
     e.a = in.number<std::uint32_t>();
     e.b = in.number<std::uint32_t>();
     e.c = in.number<std::uint32_t>();
@@ -66,7 +66,7 @@ void write(Writer& out, const KernelImage::Array& array) {
 
 KernelImage::Array read_array(ImageReader& in, const KernelImage& image) {
     KernelImage::Array array;
-    array.dtype = in.below<DType>(kDTypes);
+    array.dtype = in.below<DType>(kDTypeCount);
     in.list(4, [&] { array.shape.push_back(in.below<ExprId>(image.numbers.exprs.size())); });
     return array;
 }

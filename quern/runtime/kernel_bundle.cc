@@ -70,7 +70,6 @@ using BundleReader = ByteReader<FileError>;
 void write(ByteWriter& out, const ir::Facts& facts) {
     out.list(facts.dims, [&](const ir::DimFacts& d) {
         out.number(std::uint8_t{d.is_one});
-        out.number(std::uint8_t{d.fits_int32});
         out.number(d.divisible_log2);
         out.number(d.bucket);
     });
@@ -85,16 +84,15 @@ void write(ByteWriter& out, const ir::Facts& facts) {
 
 ir::Facts read_facts(BundleReader& in) {
     ir::Facts facts;
-    in.list(4, [&] {
+    in.list(3, [&] {
         ir::DimFacts& d = facts.dims.emplace_back();
         d.is_one = in.below<bool>(2);
-        d.fits_int32 = in.below<bool>(2);
         d.divisible_log2 = in.below<std::uint8_t>(kLogs);
         d.bucket = in.below<ir::Bucket>(kBuckets);
     });
     in.list(5, [&] {
         ir::OperandFacts& o = facts.operands.emplace_back();
-        o.dtype = in.below<DType>(kDTypes);
+        o.dtype = in.below<DType>(kDTypeCount);
         o.rank = in.number<std::uint8_t>();
         o.contiguous_axes = in.below<std::uint8_t>(o.rank + std::uint64_t{1});
         o.aligned_log2 = in.below<std::uint8_t>(kLogs);

@@ -42,8 +42,7 @@ std::string cache_key(const ir::Kernel& kernel, const ir::Facts& facts, Numerics
     fmt::format_to(out, "{}\n{}\n{}\n", cpu::code_version(), cpu::to_string(simd),
                    to_string(numerics));
     for (const ir::DimFacts& d : facts.dims) {
-        fmt::format_to(out, "{} {} {} {}\n", d.is_one, d.fits_int32, d.divisible_log2,
-                       int(d.bucket));
+        fmt::format_to(out, "{} {} {}\n", d.is_one, d.divisible_log2, int(d.bucket));
     }
     for (const ir::OperandFacts& o : facts.operands) {
         fmt::format_to(out, "{} {} {} {} {}\n", int(o.dtype), o.rank, o.contiguous_axes,

@@ -153,21 +153,11 @@ private:
         return found;
     }
 
-    /// A division that is an error if the divisor is 0, or a power if it is of 0 and negative.
-    bool may_fail(const ir::Expr& e) const {
-        if (e.kind != ExprKind::Binary || is_floating(e.dtype)) return false;
-        const auto op = static_cast<ir::BinaryOp>(e.op);
-        if (op == ir::BinaryOp::Pow) return true;
-        const bool divides =
-            op == ir::BinaryOp::Div || op == ir::BinaryOp::FloorDiv || op == ir::BinaryOp::Rem;
-        return divides && (!k_.is_constant(ExprId{e.b}) || k_.is_constant(ExprId{e.b}, 0));
-    }
-
     bool is_easy(ExprId id) const {
         int loads = 0, operations = 0;
         for (const ExprId node : ir::reachable(k_, id)) {
             const ir::Expr& e = k_[node];
-            if (may_fail(e)) return false;
+            if (ir::can_fail(k_, e)) return false;
             if (!is_floating(e.dtype)) continue;
             const auto unary = static_cast<ir::UnaryOp>(e.op);
             const auto binary = static_cast<ir::BinaryOp>(e.op);

@@ -341,17 +341,9 @@ std::string why_points_meet(ir::Kernel& kernel, const Stmt& outermost) {
 }
 
 bool has_effects(const ir::Kernel& kernel, ExprId id) {
-    for (const ExprId node : ir::reachable(kernel, id)) {
-        const ir::Expr& e = kernel[node];
-        if (e.kind == ExprKind::Load) return true;
-        if (e.kind != ExprKind::Binary || is_floating(e.dtype)) continue;
-        const auto op = static_cast<ir::BinaryOp>(e.op);
-        if (op == ir::BinaryOp::Div || op == ir::BinaryOp::Rem || op == ir::BinaryOp::FloorDiv ||
-            op == ir::BinaryOp::Pow) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::any_of(ir::reachable(kernel, id), [&](ExprId node) {
+        return kernel[node].kind == ExprKind::Load || ir::can_fail(kernel, kernel[node]);
+    });
 }
 
 }  // namespace quern::schedule

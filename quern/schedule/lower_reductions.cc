@@ -196,7 +196,7 @@ void Lowerer::sums_of_blocks(const Stmt& s, const Axis& axis, ValueId count,
 
 /// Iteration k goes to partial k mod 16, which lie in memory.
 void Lowerer::tree_loop(const Stmt& s) {
-    constexpr std::int64_t kPartials = 16;
+    using ir::kPartials;
     const Axis axis = axis_of(s);
     struct Partial {
         ir::SymbolId symbol;

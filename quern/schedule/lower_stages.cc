@@ -117,7 +117,7 @@ void Lowerer::grid_stage(const Stmt& outermost) {
         const Stmt& s = *nest[p];
         const Axis axis = axis_of(s);
         const ExprId count = trips_of(k_, s);
-        grid.push_back({count, std::int64_t(axis.unroll) * axis.width(), axis.lanes > 1});
+        grid.push_back({count, std::int64_t(axis.unroll) * axis.width()});
         counts.push_back(trips(s, axis));
         blocks.push_back(b_.parameter({lir::ParameterKind::Block, std::uint32_t(p), 0}));
         const ValueId rounded = b_.sub(b_.add(counts.back(), blocks.back()), b_.integer(1));

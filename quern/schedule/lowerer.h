@@ -168,7 +168,6 @@ private:
     void begin_loop(const ir::Stmt& s);
     void end_loop();
     void loop(const ir::Stmt& s);
-    void serial_loop(const ir::Stmt& s);
     void tree_loop(const ir::Stmt& s);
     bool has_long_sums(const ir::Stmt& s);
     void sums_of_blocks(const ir::Stmt& s, const Axis& axis, ValueId count,

@@ -380,10 +380,7 @@ ExprId extent_of_axis(ir::Kernel& kernel, ir::BufferId buffer, std::size_t axis)
 ir::RangeOf ranges_of(const ir::Kernel& kernel, const ir::Facts& facts) {
     const auto range = [](const ir::DimFacts& dim) {
         if (dim.is_one) return ir::Range{1, 1};
-        const std::int64_t most = dim.bucket == ir::Bucket::Tiny    ? 64
-                                  : dim.bucket == ir::Bucket::Small ? 4096
-                                                                    : std::int64_t(1) << 47;
-        return ir::Range{0, most};
+        return ir::Range{0, most_of(dim.bucket)};
     };
     std::unordered_map<std::uint64_t, ir::Range> extents;
     const auto key = [](const ir::Expr& e) { return std::uint64_t(e.a) << 32 | e.b; };

@@ -13,8 +13,7 @@
 
 namespace quern::schedule {
 
-/// A chunk of a reduction: see quern/interpret/interpret.h.
-inline constexpr std::int64_t kChunk = 4096;
+using ir::kChunk;
 
 /// Steps of this size and more leave a loop one iteration; sums with it are within int64.
 inline constexpr std::int64_t kLargeStep = std::int64_t{1} << 61;

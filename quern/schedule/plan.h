@@ -22,9 +22,6 @@ struct GridAxis {
 
     /// Blocks should be multiples of it.
     std::int64_t multiple = 1;
-
-    /// Neighbouring iterations touch neighbouring elements.
-    bool is_contiguous = false;
 };
 
 /// One function, called once (no grid) or for every point of a grid, in any order and at once.

@@ -337,7 +337,6 @@ std::optional<Binding> bind(const Lowered& lowered, std::span<const Shape> shape
     if (diagnostics.has_errors()) return std::nullopt;
     const ir::Environment environment = solver.environment();
     check_shared(lowered, &environment, limits, diagnostics);
-    binding.shared_bytes = shared_bytes(kernel, environment).value_or(0);
     if (diagnostics.has_errors()) return std::nullopt;
     for (std::int64_t& d : binding.dims) {
         if (d == ir::kUnknown) d = 0;

@@ -22,7 +22,6 @@ struct Binding {
     /// The index of the constraint that gave it, or -1.
     std::vector<int> sources;
     Shape output;
-    std::int64_t shared_bytes = 0;
 };
 
 /// Gives every dimension its value for operands of these shapes (flat ones as one axis) and checks

@@ -285,7 +285,6 @@ void Lowering::begin_round() {
         const ExprId dim = dim_named(name, {});
         const Span span = kernel_[dim].span;
         require(dim, kernel_.integer(*value), ir::Rule::Declared, Code::E0501, span);
-        result_.host_dims[name] = *value;
     }
 }
 

@@ -87,9 +87,6 @@ struct Lowered {
 
     /// What a Check of the CIR that fails says, by its place.
     std::vector<std::pair<lang::Span, std::string>> reasons;
-
-    /// Names of dims to which the host gave a value, with it.
-    std::map<std::string, std::int64_t> host_dims;
 };
 
 /// Makes the CIR of a Compute node: names, types, tiles, dimensions, output shape, reductions,

@@ -17,7 +17,7 @@ namespace kernel_bundle_test {
 ir::Facts facts(std::uint8_t log2, ir::Bucket bucket, std::uint8_t contiguous,
                 bool is_streamed = false) {
     ir::Facts facts;
-    facts.dims.push_back({false, bucket != ir::Bucket::Large, log2, bucket});
+    facts.dims.push_back({false, log2, bucket});
     facts.operands.push_back({DType::Float32, 2, contiguous, 0, false});
     facts.operands.push_back({DType::Float32, 2, contiguous, 6, is_streamed});
     return facts;
