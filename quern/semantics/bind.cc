@@ -208,8 +208,8 @@ private:
                 constraint.code, constraint.span,
                 fmt::format("dimension '{}' is {} from {} and {} from {}", kernel_.dims[dim].name,
                             binding_.dims[dim],
-                            in_place(first.left == side ? first.right : first.left, first.span),
-                            there, in_place(other, constraint.span)));
+                            in_place(first.left == side ? first.right : first.left, first), there,
+                            in_place(other, constraint)));
             if (source >= 0) entry.note_at(first.span, "it has its value from here");
             return;
         }
@@ -235,10 +235,12 @@ private:
     }
 
     /// "axis 1 of 'A' (line 8, column 25)"; a number that the host bound has no place.
-    std::string in_place(ExprId id, lang::Span span) const {
-        if (kernel_.is_constant(id)) return "the caller";
-        const auto [line, column] = diagnostics_.place(span.begin);
-        return fmt::format("{} (line {}, column {})", describe(kernel_, id), line, column);
+    std::string in_place(ExprId id, const ir::Constraint& of) const {
+        const bool is_number = kernel_.is_constant(id);
+        if (is_number && of.rule == ir::Rule::Declared) return "the caller";
+        const auto [line, column] = diagnostics_.place(of.span.begin);
+        return fmt::format("{} (line {}, column {})",
+                           is_number ? "the text" : describe(kernel_, id), line, column);
     }
 
     const ir::Kernel& kernel_;

@@ -471,6 +471,8 @@ private:
 
     /// Whether `inner` runs through all of those below the extent, and the first one is 0.
     bool fills_block_of(const LoopScope& inner, const LoopScope& loop, ExprId extent);
+    /// Iterations in steps of 1, written out where the end is an opaque name.
+    ExprId trips_of(const ir::LoopRange& range);
     bool is_mixed_radix(const ir::Affine& form, const std::vector<const LoopScope*>& loops);
 
     /// What an index is a quotient of, and by what in all: i and b*c of i / b / c, x and 1 of x.

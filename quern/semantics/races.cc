@@ -57,57 +57,78 @@ bool Lowering::tells_apart(const ir::Affine& form, ExprId slice_length, const Lo
     return false;
 }
 
+ExprId Lowering::trips_of(const ir::LoopRange& range) {
+    const ir::Expr& end = kernel_[range.end];
+    const auto opaque = end.kind == ExprKind::Dim ? opaque_.find(end.a) : opaque_.end();
+    return simplify(kernel_.binary(
+        BinaryOp::Sub, opaque == opaque_.end() ? range.end : opaque->second, range.begin));
+}
+
 bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const LoopScope*>& loops) {
-    // c1*i + c2*j + ..., each coefficient above all that the smaller ones can add up to.
+    // c1*i + c2*j + ..., each coefficient above all that the smaller ones can add up to. What else
+    // is added is the same for all.
     std::vector<std::pair<std::int64_t, const LoopScope*>> places;
+    bool has_numbers = true;
     for (const LoopScope* loop : loops) {
-        if (!loop->from_zero || !kernel_.is_constant(loop->range.step)) return false;
+        if (!kernel_.is_constant(loop->range.step)) return false;
         for (const ir::Term& term : form.terms) {
-            if (term.atom == kernel_.symbol(loop->range.symbol)) {
-                places.emplace_back(std::abs(term.coefficient), loop);
-            }
+            if (!ir::depends_on(kernel_, term.atom, loop->range.symbol)) continue;
+            has_numbers = has_numbers && term.atom == kernel_.symbol(loop->range.symbol);
+            places.emplace_back(std::abs(term.coefficient), loop);
         }
     }
-    if (places.size() == loops.size()) {
-        std::sort(places.begin(), places.end(),
-                  [](const auto& x, const auto& y) { return x.first < y.first; });
+    std::sort(places.begin(), places.end(),
+              [](const auto& x, const auto& y) { return x.first < y.first; });
+    const auto has_number = [&](const auto& place) {
+        return &place == &places.back() || kernel_.is_constant(trips_of(place.second->range));
+    };
+    has_numbers = has_numbers && places.size() == loops.size();
+    if (has_numbers && std::ranges::all_of(places, has_number)) {
         std::int64_t reach = 0;
         bool separate = true;
         for (std::size_t k = 0; k < places.size() && separate; ++k) {
             const ir::LoopRange& range = places[k].second->range;
             separate = places[k].first * kernel_.integer_value(range.step) > reach;
             if (k + 1 == places.size()) break;
-            if (!kernel_.is_constant(range.end)) return false;
-            reach +=
-                places[k].first * std::max<std::int64_t>(kernel_.integer_value(range.end) - 1, 0);
+            const std::int64_t last = kernel_.integer_value(trips_of(range)) - 1;
+            reach += places[k].first * std::max<std::int64_t>(last, 0);
         }
         return separate;
     }
-    // (i*H + j)*W + k: each stride is that of the next loop times the iterations of that.
-    if (form.terms.size() != loops.size()) return false;
+    // (i*H + j)*W + k: each stride is at least that of the next loop times the iterations of that.
     std::vector<std::pair<ExprId, const LoopScope*>> strides;
     for (const LoopScope* loop : loops) {
-        ExprId stride = ir::kNoExpr;
+        ExprId stride = zero();
+        std::int64_t sign = 0;
         for (const ir::Term& term : form.terms) {
             if (!ir::depends_on(kernel_, term.atom, loop->range.symbol)) continue;
             const ExprId factor =
                 ir::exact_quotient(kernel_, term.atom, kernel_.symbol(loop->range.symbol));
-            if (exists(stride) || !exists(factor)) return false;
+            if (!exists(factor)) return false;
+            if (sign == 0) sign = term.coefficient < 0 ? -1 : 1;
+            const ExprId times = kernel_.integer(sign * term.coefficient);
             stride =
-                simplify(kernel_.binary(BinaryOp::Mul, factor, kernel_.integer(term.coefficient)));
+                kernel_.binary(BinaryOp::Add, stride, kernel_.binary(BinaryOp::Mul, factor, times));
         }
-        if (!exists(stride)) return false;
+        if (sign == 0) return false;
+        stride = simplify(stride);
         const bool varies = std::ranges::any_of(loops, [&](const LoopScope* other) {
             return ir::depends_on(kernel_, stride, other->range.symbol) ||
+                   ir::depends_on(kernel_, loop->range.begin, other->range.symbol) ||
                    ir::depends_on(kernel_, loop->range.end, other->range.symbol);
         });
         if (varies) return false;
         strides.emplace_back(stride, loop);
     }
     for (ExprId reach = one(); !strides.empty();) {
-        const auto next = std::ranges::find(strides, reach, [](const auto& s) { return s.first; });
+        auto next = std::ranges::find(strides, reach, [](const auto& s) { return s.first; });
+        if (next == strides.end()) {
+            next = std::ranges::find_if(strides, [&](const auto& s) {
+                return ir::proves_at_least(kernel_, s.first, reach);
+            });
+        }
         if (next == strides.end()) return false;
-        reach = simplify(kernel_.binary(BinaryOp::Mul, reach, next->second->range.end));
+        reach = simplify(kernel_.binary(BinaryOp::Mul, next->first, trips_of(next->second->range)));
         strides.erase(next);
     }
     return true;

@@ -339,5 +339,15 @@ TEST(Dimensions, CirNamesAnExtentByItsDimension) {
     EXPECT_TRUE(contains(cir, "in 0..head_dim"));
 }
 
+TEST(Check55, WhereANumberOfTheTextDisagreesTheTextIsNamed) {
+    const Analysed a =
+        analyse("compute(a: [n]) {\n@kernel custom\nfor i in 0..n step 2: out[i:i+2] = a[0:n]\n}",
+                with({{{4}}}));
+    EXPECT_TRUE(contains(a.words("E0501"), "and 2 from the text (line 3")) << a.words("E0501");
+    const Analysed host =
+        analyse(over_x("for i in 0..n: out[i] = x[i]"), with({{{4}}}, {{"n", std::int64_t(3)}}));
+    EXPECT_TRUE(contains(host.words("E0501"), "the caller")) << host.words("E0501");
+}
+
 }  // namespace
 }  // namespace quern::semantics

@@ -83,7 +83,7 @@ TEST(Check81, RowMajorStoresByNamedDimensionsAreApart) {
     EXPECT_EQ(store("for i in 0..a, j in 0..b step 2:", "i * b + j"), "");
     EXPECT_EQ(store(parallel, "(i * c + j) * c + k"), "E0510");
     EXPECT_EQ(store(parallel, "i * b + j * c + k"), "E0510");
-    EXPECT_EQ(store(parallel, "(i * b + j) * c + k + i"), "E0510");
+    EXPECT_EQ(store(parallel, "(i * b + j) * c + k + i"), "");
     // The last loops are those of a point.
     const std::string of_point =
         "for i in 0..a:\n  let first = x[0, 0, 0]\n  for j in 0..b, k in 0..c:";
@@ -456,6 +456,36 @@ TEST(Parallel, TheOutermostPerfectNestIsParallel) {
     EXPECT_EQ(loops("16", {m, v, v}, {{"eps", 0.1}}), "b");
     EXPECT_EQ(loops("17", {v}), "i");
     EXPECT_EQ(loops("18", {q, {{2, 1}}, {{2, 1}}}), "b h s d");
+}
+
+TEST(Check80, DigitsOfPartsOfLoopsAreToldApart) {
+    const auto found = [](const std::string& loops, const std::string& index) {
+        return findings("compute(x: [n, m]) {\n@kernel custom\nfor " + loops + ": out[" + index +
+                            "] = x[0, 0]\n}",
+                        with({{{4, 3}}}))
+            .substr(0, 5);
+    };
+    const std::string whole = "i in 0..n, j in 0..m";
+    for (const char* index :
+         {"i * m + j", "i * m + j + m", "(i + 1) * m + j", "i * m + (m - 1 - j)",
+          "(n - 1 - i) * m + j", "j * n + i", "i * (m + 2) + j"}) {
+        EXPECT_NE(found(whole, index), "E0510") << index;
+    }
+    for (const char* loops : {"i in 1..n, j in 0..m", "i in 0..n, j in 1..m",
+                              "i in 0..n, j in 0..m - 1", "i in 2..n, j in 1..m - 1"}) {
+        EXPECT_NE(found(loops, "i * m + j"), "E0510") << loops;
+    }
+    EXPECT_NE(found("i in 0..n, j in 0..n * m", "i * n * m + j"), "E0510");
+    EXPECT_NE(found("i in 0..n, j in 0..n * m", "i * (n * m) + j"), "E0510");
+    EXPECT_NE(found("i in 0..n, j in 0..n + m", "i * (n + m) + j"), "E0510");
+    EXPECT_NE(found("i in 0..n, j in 0..n + 1", "i * (n + 1) + j"), "E0510");
+    EXPECT_NE(found("i in 1..n, j in 2..5", "i * 3 + j"), "E0510");
+    // These do meet.
+    EXPECT_EQ(found(whole, "i * n + j"), "E0510");
+    EXPECT_EQ(found("i in 0..n, j in 0..m + 1", "i * m + j"), "E0510");
+    EXPECT_EQ(found("i in 0..5, j in 0..3", "i * m + i + 3 * j"), "E0510");
+    EXPECT_EQ(found("i in 0..n, j in 0..n + m", "i * n + j"), "E0510");
+    EXPECT_EQ(found("i in 1..n, j in 1..5", "i * 3 + j"), "E0510");
 }
 
 }  // namespace
