@@ -154,7 +154,7 @@ void Lowering::read_conv2d() {
         defaults_.emplace_back(fmt::format("'{}' is {}", name, value));
     }
     for (const char* name : {"stride", "padding"}) {
-        const Number& number = numbers_[name];
+        const semantics::Number& number = numbers_[name];
         if (std::holds_alternative<std::int64_t>(number)) continue;
         const auto* const truth = std::get_if<bool>(&number);
         report(Code::E0309, kind_span_,
