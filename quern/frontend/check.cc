@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -107,57 +108,73 @@ private:
     bool has_loop_ = false;
 };
 
+/// What a text is checked with.
+struct Guess {
+    std::vector<semantics::OperandType> operands;
+    std::set<std::string, std::less<>> integers;
+};
+
 /// Looks for operands with which a text has no errors: each of the first guess is changed by itself
 /// as long as that makes fewer.
 class Guesses {
 public:
-    Guesses(semantics::Request request, const std::vector<bool>& has_rank)
-        : best_(std::move(request)), has_rank_(has_rank), fewest_(errors(*best_)) {}
+    /// `request` is as it stands but for what is guessed.
+    Guesses(semantics::Request& request, const std::vector<bool>& has_rank)
+        : request_(request), has_rank_(has_rank), best_{request.operands, {}} {
+        fewest_ = errors(best_);
+    }
 
-    semantics::Request best() {
+    /// Leaves the best in the request.
+    void find() {
         if (fewest_ > 0) try_integers();
         for (int before = fewest_ + 1; fewest_ > 0 && fewest_ < before;) {
             before = fewest_;
-            for (std::size_t i = 0; i < best_->operands.size(); ++i) try_operand(i);
+            for (std::size_t i = 0; i < best_.operands.size(); ++i) try_operand(i);
             for (const std::string& name :
-                 semantics::free_names(best_->source.tree(), best_->compute)) {
-                semantics::Request request = *best_;
-                if (request.assumed_integers.insert(name).second) consider(std::move(request));
+                 semantics::free_names(request_.source.tree(), request_.compute)) {
+                Guess guess = best_;
+                if (guess.integers.insert(name).second) consider(guess);
             }
         }
-        return std::move(*best_);
+        set(best_);
     }
 
 private:
-    static int errors(const semantics::Request& request) {
-        lang::Diagnostics diagnostics(request.source);
-        semantics::lower(request, {}, diagnostics);
+    void set(const Guess& guess) {
+        request_.operands = guess.operands;
+        request_.assumed_integers = guess.integers;
+    }
+
+    int errors(const Guess& guess) {
+        set(guess);
+        lang::Diagnostics diagnostics(request_.source);
+        semantics::lower(request_, {}, diagnostics);
         return diagnostics.error_count();
     }
 
-    void consider(semantics::Request request) {
-        const int count = fewest_ > 0 ? errors(request) : 0;
+    void consider(const Guess& guess) {
+        const int count = fewest_ > 0 ? errors(guess) : 0;
         if (count >= fewest_) return;
         fewest_ = count;
-        best_.emplace(std::move(request));
+        best_ = guess;
     }
 
     /// Two that are added have to change together.
     void try_integers() {
-        semantics::Request request = *best_;
-        for (semantics::OperandType& operand : request.operands) {
+        Guess guess = best_;
+        for (semantics::OperandType& operand : guess.operands) {
             if (operand.dtype == DType::Float32) operand.dtype = DType::Int64;
         }
-        consider(std::move(request));
+        consider(guess);
     }
 
     void try_operand(std::size_t i) {
         for (const DType dtype : {DType::Float32, DType::Int64, DType::Bool}) {
             for (int rank = 0; rank <= kMostRank; ++rank) {
-                semantics::Request request = *best_;
-                request.operands[i].dtype = dtype;
-                if (!has_rank_[i]) request.operands[i].rank = rank;
-                consider(std::move(request));
+                Guess guess = best_;
+                guess.operands[i].dtype = dtype;
+                if (!has_rank_[i]) guess.operands[i].rank = rank;
+                consider(guess);
                 if (has_rank_[i]) break;
             }
         }
@@ -166,10 +183,10 @@ private:
     /// Of matrices in a batch; operands of more are rare, and are indexed or declared.
     static constexpr int kMostRank = 3;
 
-    /// Always there; a request cannot be assigned.
-    std::optional<semantics::Request> best_;
-    std::vector<bool> has_rank_;
-    int fewest_;
+    semantics::Request& request_;
+    const std::vector<bool>& has_rank_;
+    Guess best_;
+    int fewest_ = 0;
 };
 
 }  // namespace
@@ -194,7 +211,8 @@ std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId 
         has_rank.push_back(declared[i] >= 0);
         if (declared[i] >= 0) request.operands[i].rank = declared[i];
     }
-    return semantics::lower(Guesses(std::move(request), has_rank).best(), {}, diagnostics);
+    Guesses(request, has_rank).find();
+    return semantics::lower(request, {}, diagnostics);
 }
 
 void check(const lang::Source& source, NodeId compute, lang::Diagnostics& diagnostics,
