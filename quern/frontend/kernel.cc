@@ -150,6 +150,7 @@ std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const Kernel
         body->operands.push_back(semantics::operand_name(tree, o));
     }
     body->names = semantics::free_names(tree, value);
+    body->names.merge(semantics::names_of_kind(tree, value));
     return body;
 }
 

@@ -466,13 +466,14 @@ Tensor launch(const LaunchKey& key, const lang::Source& source, lang::NodeId com
         Tensor result = new_result(record);
         std::vector<void*> addresses = bound_launch.addresses();
         addresses.push_back(result.data());
-        if (record.kernel->run(record.launch, addresses, options.progress)) {
-            if (check) check->see_result(result);
-            if (check && !check->fault().empty()) {
-                bound_launch.prepared->compiled->discard(
-                    record.kernel, bound_launch.prepared->lowered.kernel, options.numerics);
-                raise(InternalError("[passes] " + check->fault() + "; please report"));
-            }
+        const bool has_run = record.kernel->run(record.launch, addresses, options.progress);
+        if (check && has_run) check->see_result(result);
+        if (check && !check->fault().empty()) {
+            bound_launch.prepared->compiled->discard(
+                record.kernel, bound_launch.prepared->lowered.kernel, options.numerics);
+            raise(InternalError("[passes] " + check->fault() + "; please report"));
+        }
+        if (has_run) {
             if (bound_launch.are_as_given) remember(key, std::move(record), generation);
             return result;
         }

@@ -385,6 +385,7 @@ private:
             for (NodeId d = node(decorators).first; d >= 0; d = node(d).next) decorator(d);
         }
         kernel_names_.merge(semantics::free_names(tree_, id));
+        kernel_names_.merge(semantics::names_of_kind(tree_, id));
         signature_.kernels.push_back({id, {}});
         launch_ = id;
     }

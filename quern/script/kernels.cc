@@ -157,12 +157,17 @@ Operand Interpreter::operand(NodeId id, When when) {
 
 frontend::Arguments Interpreter::numbers_in(NodeId compute) const {
     frontend::Arguments numbers;
-    for (const std::string& name : semantics::free_names(tree_, compute)) {
-        const Value* const value = lookup(name);
-        if (value == nullptr) continue;
+    const auto add = [&](const std::string& name, const Value* value) {
+        if (value == nullptr) return;
         if (const auto* truth = value->as<bool>()) numbers[name] = *truth;
         if (const auto* integer = value->as<std::int64_t>()) numbers[name] = *integer;
         if (const auto* number = value->as<double>()) numbers[name] = *number;
+    };
+    for (const std::string& name : semantics::free_names(tree_, compute)) add(name, lookup(name));
+    // What the text does not say is no name of the script's, but may come with the call.
+    for (const std::string& name : semantics::names_of_kind(tree_, compute)) {
+        const auto given = bindings_.find(name);
+        if (given != bindings_.end()) add(name, &given->second);
     }
     return numbers;
 }

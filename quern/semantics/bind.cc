@@ -183,7 +183,7 @@ private:
         binding_.dims[unknown.dim] = rest / unknown.coefficient;
         binding_.origins[unknown.dim] =
             kernel_.is_constant(from)
-                ? std::string("the caller")
+                ? std::string(constraint.rule == ir::Rule::Declared ? "the caller" : "the text")
                 : fmt::format("{} ({})", describe(kernel_, from), to_string(constraint.rule));
         binding_.sources[unknown.dim] = static_cast<int>(c);
         return true;

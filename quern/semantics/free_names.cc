@@ -93,11 +93,6 @@ private:
         const NodeId name = tree_[id].first;
         const std::string_view word = tree_.text_of(name);
         const bool has_numbers = word == "workgroup" || word == "shared";
-        const NodeId kind = tree_[name].next;
-        // A convolution knows these two whether or not its text says them.
-        if (word == "kernel" && kind >= 0 && tree_.text_of(kind) == "conv2d") {
-            found_.insert({"stride", "padding"});
-        }
         for (NodeId a = tree_[name].next; a >= 0; a = tree_[a].next) {
             if (tree_[a].kind != Kind::Name || has_numbers) visit(a);
         }
@@ -112,6 +107,16 @@ private:
 
 std::set<std::string, std::less<>> free_names(const lang::Tree& tree, NodeId compute) {
     return FreeNames(tree).of(compute);
+}
+
+std::set<std::string, std::less<>> names_of_kind(const lang::Tree& tree, NodeId compute) {
+    for (NodeId d = tree[tree.child(compute, 2)].first; d >= 0; d = tree[d].next) {
+        const NodeId word = tree[d].first, kind = tree[word].next;
+        if (tree.text_of(word) == "kernel" && kind >= 0 && tree.text_of(kind) == "conv2d") {
+            return {"stride", "padding"};
+        }
+    }
+    return {};
 }
 
 }  // namespace quern::semantics

@@ -65,12 +65,13 @@ ExprId Lowering::trips_of(const ir::LoopRange& range) {
 }
 
 bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const LoopScope*>& loops) {
-    // c1*i + c2*j + ..., each coefficient above all that the smaller ones can add up to. What else
-    // is added is the same for all.
+    // c1*i + c2*j + ..., each coefficient above all that the smaller ones can add up to.
     std::vector<std::pair<std::int64_t, const LoopScope*>> places;
     bool has_numbers = true;
     for (const LoopScope* loop : loops) {
-        if (!kernel_.is_constant(loop->range.step)) return false;
+        // 4*i..4*i + 3 is another part of the digits for each i.
+        const ir::LoopRange& range = loop->range;
+        if (!kernel_.is_constant(range.step) || !is_fixed(kernel_, range.begin)) return false;
         for (const ir::Term& term : form.terms) {
             if (!ir::depends_on(kernel_, term.atom, loop->range.symbol)) continue;
             has_numbers = has_numbers && term.atom == kernel_.symbol(loop->range.symbol);
@@ -96,6 +97,13 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
         return separate;
     }
     // (i*H + j)*W + k: each stride is at least that of the next loop times the iterations of that.
+    const auto is_of_others = [&](const ir::Term& term) {
+        return !is_fixed(kernel_, term.atom) &&
+               std::ranges::none_of(loops, [&](const LoopScope* loop) {
+                   return ir::depends_on(kernel_, term.atom, loop->range.symbol);
+               });
+    };
+    if (std::ranges::any_of(form.terms, is_of_others)) return false;
     std::vector<std::pair<ExprId, const LoopScope*>> strides;
     for (const LoopScope* loop : loops) {
         ExprId stride = zero();
@@ -114,7 +122,6 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
         stride = simplify(stride);
         const bool varies = std::ranges::any_of(loops, [&](const LoopScope* other) {
             return ir::depends_on(kernel_, stride, other->range.symbol) ||
-                   ir::depends_on(kernel_, loop->range.begin, other->range.symbol) ||
                    ir::depends_on(kernel_, loop->range.end, other->range.symbol);
         });
         if (varies) return false;
@@ -123,8 +130,14 @@ bool Lowering::is_mixed_radix(const ir::Affine& form, const std::vector<const Lo
     for (ExprId reach = one(); !strides.empty();) {
         auto next = std::ranges::find(strides, reach, [](const auto& s) { return s.first; });
         if (next == strides.end()) {
+            const auto is_least = [&](ExprId stride) {
+                return std::ranges::none_of(strides, [&](const auto& other) {
+                    return other.first != stride &&
+                           ir::proves_at_least(kernel_, stride, other.first);
+                });
+            };
             next = std::ranges::find_if(strides, [&](const auto& s) {
-                return ir::proves_at_least(kernel_, s.first, reach);
+                return ir::proves_at_least(kernel_, s.first, reach) && is_least(s.first);
             });
         }
         if (next == strides.end()) return false;

@@ -105,4 +105,7 @@ std::string operand_name(const lang::Tree& tree, lang::NodeId operand);
 /// the host may bind.
 std::set<std::string, std::less<>> free_names(const lang::Tree& tree, lang::NodeId compute);
 
+/// Those that a caller may bind whether or not the text says them: stride and padding of a conv2d.
+std::set<std::string, std::less<>> names_of_kind(const lang::Tree& tree, lang::NodeId compute);
+
 }  // namespace quern::semantics

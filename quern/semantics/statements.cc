@@ -413,7 +413,9 @@ void Lowering::contribute(Local& var, BinaryOp op, NodeId node, Span span, bool 
     }
     const bool widens = op == BinaryOp::Add || op == BinaryOp::Mul;
     if (widens && !value.weak && widened(value.dtype) != value.dtype) {
-        const DType wide = widened(value.dtype);
+        // What is taken from nothing is negative.
+        const bool has_sign = is_negated && is_unsigned_integer(value.dtype);
+        const DType wide = has_sign ? DType::Int64 : widened(value.dtype);
         value.expr = widen(value.expr, wide, value.is_cast);
         value.dtype = wide;
         if (!is_floating(wide)) value.nominal = wide;

@@ -102,6 +102,11 @@ TEST(Check59, ADifferenceIsTheSumOfWhatIsTakenAway) {
     EXPECT_CLOSE(squares, {-42562}, 0, 0);
     EXPECT_CLOSE(of("var s: int64 = 7", "s -= a[i] * a[i]", bytes), {-42555}, 0, 0);
     EXPECT_CLOSE(of("var s = 0", "s -= a[i] > 0", bytes), {-2}, 0, 0);
+    const Tensor unsigned_bytes = Tensor::from({2}, {20, 30}).to(DType::UInt8);
+    const Tensor below = of("var s = 0", "s -= a[i] * a[i]", unsigned_bytes);
+    EXPECT_EQ(below.dtype(), DType::Int64);
+    EXPECT_CLOSE(below, {-1300}, 0, 0);
+    EXPECT_CLOSE(of("var s: int64 = 7", "s -= a[i]", unsigned_bytes), {-43}, 0, 0);
 }
 
 TEST(Check59, ACastEndsAProductBeforeItIsAdded) {
