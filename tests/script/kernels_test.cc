@@ -258,5 +258,28 @@ TEST(ScriptKernels, Check92_TheDeviceOfConfigIsTheDefaultAndAComputeMayNameAnoth
     EXPECT_EQ(device_in(config, "", Device(other)), other) << "the caller's wins";
 }
 
+/// Whether or not its text says them, a conv2d takes stride and padding of the call; of the script
+/// only what the text says.
+TEST(ScriptKernels, AConvolutionTakesNoNumberOfTheScriptThatItDoesNotName) {
+    const std::string convolution =
+        "let y = compute(x, k) {\n    @kernel conv2d\n"
+        "    for b in 0..batch, oc in 0..out_channels:\n        for oh in 0..out_h, ow in "
+        "0..out_w:\n"
+        "            var sum = 0.0\n            for ic in 0..in_channels:\n"
+        "                for kh in 0..kernel_h, kw in 0..kernel_w:\n"
+        "                    sum += x[b, ic, oh + kh, ow + kw] * k[oc, ic, kh, kw]\n"
+        "            out[b, oc, oh, ow] = sum\n}\n";
+    const Bindings given = {{"x", Tensor({1, 1, 5, 5})}, {"k", Tensor({1, 1, 2, 2})}};
+    const auto shape = [&](const std::string& before, Bindings bindings) {
+        return tensor_in(run_text(before + convolution, std::move(bindings)), "y").shape();
+    };
+    EXPECT_EQ(shape("", given), (Shape{1, 1, 4, 4}));
+    EXPECT_EQ(shape("let stride = 3\nlet padding = 1\n", given), (Shape{1, 1, 4, 4}));
+    EXPECT_EQ(shape("let stride = true\nlet padding = 0.5\n", given), (Shape{1, 1, 4, 4}));
+    Bindings of_the_call = given;
+    of_the_call["stride"] = true;
+    EXPECT_EQ(error_of(convolution, of_the_call), "E0309 at 2:13");
+}
+
 }  // namespace kernels_test
 }  // namespace quern::script
