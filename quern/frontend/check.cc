@@ -118,15 +118,17 @@ struct Guess {
 /// as long as that makes fewer.
 class Guesses {
 public:
-    /// `request` is as it stands but for what is guessed.
-    Guesses(semantics::Request& request, const std::vector<bool>& has_rank)
-        : request_(request), has_rank_(has_rank), best_{request.operands, {}} {
-        fewest_ = errors(best_);
-    }
+    /// `request` is the first guess, of which `errors` errors came.
+    Guesses(semantics::Request& request, const std::vector<bool>& has_rank, int errors)
+        : request_(request),
+          has_rank_(has_rank),
+          best_{request.operands, {}},
+          fewest_(errors),
+          tries_left_(int(kMostNodes / (request.source.nodes.size() + kMostNodes / kMostTries))) {}
 
     /// Leaves the best in the request.
     void find() {
-        if (fewest_ > 0) try_integers();
+        try_integers();
         for (int before = fewest_ + 1; fewest_ > 0 && fewest_ < before;) {
             before = fewest_;
             for (std::size_t i = 0; i < best_.operands.size(); ++i) try_operand(i);
@@ -153,7 +155,8 @@ private:
     }
 
     void consider(const Guess& guess) {
-        const int count = fewest_ > 0 ? errors(guess) : 0;
+        if (fewest_ == 0 || tries_left_-- <= 0) return;
+        const int count = errors(guess);
         if (count >= fewest_) return;
         fewest_ = count;
         best_ = guess;
@@ -183,10 +186,14 @@ private:
     /// Of matrices in a batch; operands of more are rare, and are indexed or declared.
     static constexpr int kMostRank = 3;
 
+    /// What is tried takes no longer than some texts of a megabyte: few guesses of a long one.
+    static constexpr std::size_t kMostNodes = 200'000, kMostTries = 400;
+
     semantics::Request& request_;
     const std::vector<bool>& has_rank_;
     Guess best_;
-    int fewest_ = 0;
+    int fewest_;
+    int tries_left_;
 };
 
 }  // namespace
@@ -211,7 +218,13 @@ std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId 
         has_rank.push_back(declared[i] >= 0);
         if (declared[i] >= 0) request.operands[i].rank = declared[i];
     }
-    Guesses(request, has_rank).find();
+    const std::size_t before = diagnostics.size();
+    const int errors_before = diagnostics.error_count();
+    auto lowered = semantics::lower(request, {}, diagnostics);
+    const int errors = diagnostics.error_count() - errors_before;
+    if (errors == 0) return lowered;
+    diagnostics.truncate(before);
+    Guesses(request, has_rank, errors).find();
     return semantics::lower(request, {}, diagnostics);
 }
 

@@ -91,6 +91,17 @@ TEST(CommandDiagnostics, OfTextsAloneGuessDtypesByTheirUses) {
                                             std::string(body) + "\n}\n");
         EXPECT_EQ(run({"check", script}).err, "") << body;
     }
+    // Where there is much to guess little is tried: all of it would take minutes.
+    std::string names, stores;
+    for (int i = 0; i < 600; ++i) {
+        const std::string name = "a" + std::to_string(i);
+        names += (i > 0 ? ", " : "") + name;
+        stores += "  out[i, " + std::to_string(i) + "] = " + name + "[i]\n";
+    }
+    const std::string many = folder.write(
+        "many.quern", "let r = compute(" + names + ") {\n@kernel custom\nfor i in 0..n:\n" +
+                          stores + "  out[i, 0] = a0[0.5]\n}\n");
+    EXPECT_NE(run({"check", many}).err.find("error[E0412]"), std::string::npos);
     // What no operands make right is said of the first guess.
     const std::string wrong = folder.write(
         "wrong.quern",

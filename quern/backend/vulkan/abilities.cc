@@ -128,8 +128,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
     // Behind Venus any driver may be.
     controls.folds_wrongly =
         driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE || driver.driverID == VK_DRIVER_ID_MESA_VENUS;
-    controls.folds_casts =
-        controls.folds_wrongly || driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
+    controls.folds_casts = driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
     controls.cuts_loops = controls.folds_wrongly;
     controls.converts_wrongly = is_of_mesa(driver.driverID);
     controls.has_few_places = driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;

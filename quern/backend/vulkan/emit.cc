@@ -405,7 +405,8 @@ private:
                                     (is_floating(to) ? size_of(from) == 8 : from == DType::Int32);
             if (controls_.converts_wrongly && is_misread) return unknown(to, cast);
             const bool is_of_integer = is_floating(to) && !is_floating(from);
-            return is_of_integer && controls_.folds_casts ? unknown(to, cast) : cast;
+            const bool folds = controls_.folds_wrongly || controls_.folds_casts;
+            return is_of_integer && folds ? unknown(to, cast) : cast;
         }
         const bool is_same = code_.type(from) == code_.type(to);
         return is_same ? code_.fit(to, value(i.a)) : code_.bitcast(to, value(i.a));

@@ -21,7 +21,7 @@ struct FloatControls {
     /// 0 * x and x for x + 0, which loses NaN and signs.
     bool folds_wrongly = false;
 
-    /// The same of floats that were integers: SwiftShader takes 0 for x * f32(i - i).
+    /// It does so with floats that were integers alone: SwiftShader takes 0 for x * f32(i - i).
     bool folds_casts = false;
 
     /// Mesa takes an int32 that became 64 bits to be above every constant (in 22.3), and an integer

@@ -208,7 +208,6 @@ private:
         FloatControls controls = abilities.controls;
         controls.has_float16 &= integers.has_16 && variant.may_have_float16;
         controls.folds_wrongly |= variant.hides_floats;
-        controls.folds_casts |= variant.hides_floats;
         target.native = native_of(integers, abilities.core.shaderFloat64, controls.has_float16);
         target.is_small = variant.may_be_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
