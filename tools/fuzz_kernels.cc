@@ -7,12 +7,14 @@
 // without numbers of 64 bits, or strict code is within the generator's bound: the seed says which
 // of the three. So is code for the lanes of work-groups, run lane by lane or in vectors of this
 // processor without races, and that of every device "vulkan:N" in one numeric mode, whose points
-// are invocations or work-groups; reproducible bits are the interpreter's. "one-way" takes one of
-// all the ways to compile each kernel and one of those to run its lanes, and interprets what has
-// no device, so that many kernels take little time. "drivers" runs on the interpreter and the
-// devices "vulkan:N" only. "rows" makes kernels whose points write elements and read them again.
+// are invocations or work-groups; reproducible bits are the interpreter's. "one-way" compiles each
+// kernel by the default schedule and in one other of these ways, runs its lanes in one, and
+// interprets what has no device, so that many kernels take little time. "cpu" runs on the
+// interpreter and the device cpu only, "drivers" on it and the devices "vulkan:N" only, and "lanes"
+// on it and the lanes of work-groups. "rows" makes kernels whose points write elements and read
+// them again.
 //
-//     fuzz_kernels [COUNT [FIRST_SEED [one-way] [drivers] [rows]]]
+//     fuzz_kernels [COUNT [FIRST_SEED [one-way] [cpu | lanes | drivers] [rows]]]
 
 #include <unistd.h>
 
@@ -114,9 +116,10 @@ constexpr std::array kWays{Way::Default, Way::Narrow, Way::Strict, Way::RandomTi
 
 /// Whether a seed takes a way, where every one of so many levels is to be met with every way.
 bool is_taken(Way way, long seed, std::size_t levels, bool one_way) {
-    if (one_way) return way == kWays[std::size_t(seed) % kWays.size()];
+    const std::size_t turn = std::size_t(seed) / levels;
+    if (one_way) return way == Way::Default || way == kWays[1 + turn % (kWays.size() - 1)];
     const bool is_by_turns = way == Way::Default || way == Way::Narrow || way == Way::Strict;
-    return !is_by_turns || way == kWays[std::size_t(seed) / levels % 3];
+    return !is_by_turns || way == kWays[turn % 3];
 }
 
 std::string check_way(Way way, const quern::generator::RandomKernel& kernel,
@@ -305,13 +308,16 @@ int main(int argc, char** argv) {
         known += is_there;
         return is_there;
     };
-    const bool one_way = has("one-way"), drivers_only = has("drivers"), are_rows = has("rows");
-    if (count < 0 || first < 0 || words.size() != known) {
+    const bool one_way = has("one-way"), are_rows = has("rows");
+    const bool cpu = has("cpu"), lanes = has("lanes"), drivers = has("drivers");
+    const bool is_everywhere = !cpu && !lanes && !drivers;
+    if (count < 0 || first < 0 || words.size() != known || cpu + lanes + drivers > 1) {
         std::fprintf(stderr,
-                     "usage: fuzz_kernels [COUNT [FIRST_SEED [one-way] [drivers] [rows]]]\n");
+                     "usage: fuzz_kernels [COUNT [FIRST_SEED [one-way] "
+                     "[cpu | lanes | drivers] [rows]]]\n");
         return 2;
     }
-    if (drivers_only && quern::cpu_test::vulkan_devices().empty()) {
+    if (drivers && quern::cpu_test::vulkan_devices().empty()) {
         std::fprintf(stderr, "drivers: expected a device with Vulkan, found none\n");
         return 2;
     }
@@ -319,7 +325,7 @@ int main(int argc, char** argv) {
         are_rows ? quern::generator::random_row_kernel : quern::generator::random_kernel;
     const bool terminal = isatty(STDERR_FILENO) != 0;
     Counts counts;
-    if (one_way || drivers_only) quern::set_default_device("interpreter");
+    if (one_way || !is_everywhere) quern::set_default_device("interpreter");
     // Warnings of random kernels say nothing.
     quern::set_warning_handler([](const quern::Diagnostic&) {});
     for (long n = 0; n < count; ++n) {
@@ -330,11 +336,12 @@ int main(int argc, char** argv) {
             wrong = check_text(kernel.text);
             if (wrong.empty()) wrong = check_cir(kernel);
             if (wrong.empty()) wrong = check_result(kernel);
-            if (wrong.empty() && !drivers_only) {
+            if (wrong.empty() && (cpu || is_everywhere))
                 wrong = check_compiled(kernel, first + n, one_way, counts);
-                if (wrong.empty()) wrong = check_lanes(kernel, first + n, one_way);
-            }
-            if (wrong.empty()) wrong = check_vulkan(kernel, first + n, counts);
+            if (wrong.empty() && (lanes || is_everywhere))
+                wrong = check_lanes(kernel, first + n, one_way);
+            if (wrong.empty() && (drivers || is_everywhere))
+                wrong = check_vulkan(kernel, first + n, counts);
         } catch (const std::exception& error) {
             wrong = error.what();
         }
