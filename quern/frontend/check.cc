@@ -1,6 +1,8 @@
 // What the text of a kernel says without operands: their ranks and dtypes are guessed from its
 // uses, and where that makes an error others are tried that make fewer.
 
+#include "quern/frontend/check.h"
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -8,8 +10,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "quern/frontend/prepare.h"
 
 namespace quern::frontend {
 
@@ -201,7 +201,7 @@ private:
 std::optional<semantics::Lowered> lower_text(const lang::Source& source, NodeId compute,
                                              std::vector<semantics::Piped> then,
                                              lang::Diagnostics& diagnostics) {
-    static const Arguments none;
+    static const semantics::Arguments none;
     const lang::Tree tree = source.tree();
     semantics::Request request{source, compute, {}, none, false, std::move(then), true};
     std::vector<std::string> names;

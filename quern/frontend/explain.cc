@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
+#include "quern/frontend/check.h"
 #include "quern/frontend/work.h"
 #include "quern/ir/index.h"
 #include "quern/runtime/cpu_plugin.h"
@@ -238,26 +239,24 @@ private:
 
 /// How a device runs the loops for operands in row-major order, and its work-groups, or why it does
 /// not.
-void add_schedule(Report& report, const Device& device, const Prepared& prepared,
-                  std::span<const OperandInfo> operands, std::span<const Shape> shapes,
-                  const semantics::Binding& binding, Numerics numerics) {
+void add_schedule(Report& report, const Device& device, const BoundKernel& launch,
+                  Numerics numerics) {
     const auto add = [&] {
-        const ir::Kernel& kernel = prepared.lowered.kernel;
-        const auto facts = [&](const void* operand, const void* result) {
-            return row_major_facts(prepared, operands, shapes, binding, operand, result);
-        };
+        const ir::Kernel& kernel = launch.kernel();
+        const Prepared& prepared = *launch.prepared;
         const auto schedule = [&](const std::string& loops) {
             report.schedule(numerics == Numerics::Strict
                                 ? loops
                                 : fmt::format("{}; {}", loops, to_string(numerics)));
         };
         if (device.is_cpu()) {
-            const auto code = prepared.compiled->find(kernel, facts(kAnywhere, kResult), numerics);
+            const auto code = prepared.compiled->find(
+                kernel, launch.row_major_facts(kAnywhere, kResult), numerics);
             schedule(code->schedule());
             report.vectors(cpu::chosen_simd());
         } else {
-            const auto code =
-                prepared.on_vulkan->find(device, kernel, facts(kPacket, kPacket), numerics, {});
+            const auto code = prepared.on_vulkan->find(
+                device, kernel, launch.row_major_facts(kPacket, kPacket), numerics, {});
             schedule(code->image.schedule);
             report.groups(code->groups);
         }
@@ -280,15 +279,13 @@ void add_schedule(Report& report, const Device& device, const Prepared& prepared
 std::string explain(const lang::Source& source, lang::NodeId compute,
                     std::span<const OperandInfo> operands, const Arguments& arguments,
                     const LaunchOptions& options) {
-    const auto prepared = prepare(source, compute, operands, arguments, options);
-    const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
-    const semantics::Binding binding = bind_or_raise(source, *prepared, shapes);
-    Report report(source, prepared->lowered);
+    const BoundKernel launch = bind_launch(source, compute, operands, arguments, options);
+    Report report(source, launch.prepared->lowered);
     const Device& device = options.placement.device;
     if (device.is_cpu() || device.is_vulkan()) {
-        add_schedule(report, device, *prepared, operands, shapes, binding, options.numerics);
+        add_schedule(report, device, launch, options.numerics);
     }
-    return report.text(operands, &binding, shapes);
+    return report.text(operands, &launch.binding, launch.shapes);
 }
 
 std::string explain(const lang::Source& source, lang::NodeId compute,

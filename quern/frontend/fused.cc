@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/ir/fuse.h"
 #include "quern/runtime/held.h"
 #include "quern/support/check.h"
@@ -59,14 +59,13 @@ bool stays_inside(const ir::Kernel& kernel, const ir::Environment& environment) 
 bool may_wait(const LaunchRequest& request) {
     if (!request.options.placement.others.empty() || request.options.part) return false;
     if (std::ranges::any_of(request.operands, Held::may_end)) return false;
-    const auto kernel = prepared(request);
-    if (!ir::is_elementwise(kernel->lowered.kernel)) return false;
+    if (!ir::is_elementwise(prepared(request)->lowered.kernel)) return false;
     // Operands elsewhere are E0602 then.
     if (request.options.placement.device.is_vulkan() && request.options.pedantic) return false;
-    const std::vector<Shape> shapes =
-        bound_shapes(*request.source, *kernel, infos_of(request.operands));
-    const semantics::Binding binding = bind_or_raise(*request.source, *kernel, shapes);
-    return stays_inside(kernel->lowered.kernel, {binding.dims, shapes, {}, {}});
+    const BoundKernel launch =
+        bind_launch(*request.source, request.compute, infos_of(request.operands), request.arguments,
+                    request.options);
+    return stays_inside(launch.kernel(), launch.environment());
 }
 
 std::optional<LaunchRequest> fused(const std::shared_ptr<const LaunchRequest>& producer,

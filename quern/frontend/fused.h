@@ -12,6 +12,8 @@
 
 namespace quern::frontend {
 
+struct Prepared;
+
 /// All that `launch` takes, kept.
 struct LaunchRequest {
     std::shared_ptr<const lang::Source> source;
@@ -33,5 +35,15 @@ std::optional<LaunchRequest> fused(const std::shared_ptr<const LaunchRequest>& p
                                    LaunchRequest consumer, std::size_t operand);
 
 Tensor launch(const LaunchRequest& request);
+
+/// What `prepare` gives for a launch with fused operands.
+std::shared_ptr<const Prepared> prepare_fused(const lang::Source& source, lang::NodeId compute,
+                                              std::span<const OperandInfo> operands,
+                                              const Arguments& arguments,
+                                              const LaunchOptions& options);
+
+/// The number that a scalar of the CIR has in a launch; null where the host gave none.
+const Number* find_number(std::string_view scalar, const Arguments& arguments,
+                          const LaunchOptions& options);
 
 }  // namespace quern::frontend

@@ -9,10 +9,11 @@
 #include <set>
 
 #include "quern/async.h"
+#include "quern/frontend/explain.h"
 #include "quern/frontend/launch.h"
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/placement.h"
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/run.h"
 #include "quern/runtime/held.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/schedule/observer.h"
 
 namespace quern::frontend {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "quern/error.h"
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/frontend/vulkan_launch.h"
 #include "quern/lang/parse.h"
 #include "quern/runtime/cpu_plugin.h"

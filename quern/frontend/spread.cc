@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "quern/frontend/pass_check.h"
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/run.h"
 #include "quern/future.h"
 #include "quern/interpret/points.h"
 #include "quern/ir/index.h"
@@ -401,7 +401,7 @@ Tensor launch_spread(const lang::Source& source, lang::NodeId compute,
         all = Tensor({count * kApart}, parts[0].dtype, first).slice(0, 0, count * kApart, kApart);
         for (std::int64_t p = 0; p < count; ++p) results.push_back(all.slice(0, p, p + 1));
     } else {
-        const bool is_cleared = !writes_all(*whole.prepared, whole.binding, whole.shapes);
+        const bool is_cleared = !whole.writes_all();
         const auto made = [&](const Device& device) {
             return is_cleared ? Tensor(whole.shape, whole.dtype, device)
                               : Tensor::empty(whole.shape, whole.dtype, device);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quern/error.h"
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/frontend/self_test.h"
 #include "quern/runtime/compiled.h"
 #include "quern/runtime/device_options.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/ir/index.h"
 
 namespace quern::frontend {
@@ -355,10 +355,8 @@ Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
 Work work_of(const lang::Source& source, lang::NodeId compute,
              std::span<const OperandInfo> operands, const Arguments& arguments,
              const LaunchOptions& options) {
-    const auto prepared = prepare(source, compute, operands, arguments, options);
-    const std::vector<Shape> shapes = bound_shapes(source, *prepared, operands);
-    return work_of(prepared->lowered.kernel, operands, bind_or_raise(source, *prepared, shapes),
-                   shapes);
+    const BoundKernel launch = bind_launch(source, compute, operands, arguments, options);
+    return work_of(launch.kernel(), operands, launch.binding, launch.shapes);
 }
 
 }  // namespace quern::frontend

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <set>
 
+#include "quern/frontend/explain.h"
 #include "quern/frontend/placement.h"
 #include "quern/lang/parse.h"
 #include "quern/lang/words.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/ir/doubles.h"
 #include "quern/runtime/compiled.h"
 #include "tests/sanitized.h"
@@ -31,15 +31,13 @@ public:
         for (std::size_t n = 0; n < source_->nodes.size() && compute_ < 0; ++n) {
             if (source_->nodes[n].kind == lang::Kind::Compute) compute_ = lang::NodeId(n);
         }
-        const auto infos = frontend::infos_of(operands_);
-        prepared_ = frontend::prepare(*source_, compute_, infos, arguments_, {});
-        shapes_ = frontend::bound_shapes(*source_, *prepared_, infos);
-        binding_ = frontend::bind_or_raise(*source_, *prepared_, shapes_);
+        bound_ = frontend::bind_launch(*source_, compute_, frontend::infos_of(operands_),
+                                       arguments_, {});
         for (std::size_t i = 0; i < operands_.size(); ++i) {
             const bool flat = kernel().buffers[i].flat;
             if (flat) operands_[i] = operands_[i].contiguous();
             Tensor& t = operands_[i];
-            views_.push_back({t.data(), t.dtype(), shapes_[i],
+            views_.push_back({t.data(), t.dtype(), bound_.shapes[i],
                               flat ? std::vector<std::int64_t>{1} : t.strides()});
         }
         for (const ir::Scalar& s : kernel().scalars) {
@@ -56,7 +54,7 @@ public:
     }
 
     const std::string& text() const { return text_; }
-    const ir::Kernel& kernel() const { return prepared_->lowered.kernel; }
+    const ir::Kernel& kernel() const { return bound_.kernel(); }
 
     ir::Facts facts() const {
         std::vector<ir::OperandView> views;
@@ -64,27 +62,28 @@ public:
             views.push_back({v.data, v.dtype, v.shape, v.strides});
         }
         const std::vector<std::int64_t> strides = row_major();
-        views.push_back({nullptr, out().dtype, binding_.output, strides});
-        return ir::facts_of(kernel(), binding_.dims, views);
+        views.push_back({nullptr, out().dtype, bound_.binding.output, strides});
+        return ir::facts_of(kernel(), bound_.binding.dims, views);
     }
 
     /// What a launch on the device cpu would run.
     std::shared_ptr<const CompiledKernel> found(Numerics numerics) const {
-        return prepared_->compiled->find(kernel(), facts(), numerics);
+        return bound_.prepared->compiled->find(kernel(), facts(), numerics);
     }
 
     /// None if the launch fails.
     std::optional<Tensor> interpreted() const {
-        Tensor result(binding_.output, out().dtype, Device("interpreter"));
-        const auto failure = prepared_->program.run(binding_.dims, scalars_, views_, view(result));
+        Tensor result(bound_.binding.output, out().dtype, Device("interpreter"));
+        const auto failure =
+            bound_.prepared->program.run(bound_.binding.dims, scalars_, views_, view(result));
         if (failure) return std::nullopt;
         return result;
     }
 
     /// What the interpreter makes of another kernel with the same operands.
     std::optional<Tensor> interpreted(const ir::Kernel& kernel) const {
-        Tensor result(binding_.output, out().dtype, Device("interpreter"));
-        if (interpret::Program(kernel).run(binding_.dims, scalars_, views_, view(result))) {
+        Tensor result(bound_.binding.output, out().dtype, Device("interpreter"));
+        if (interpret::Program(kernel).run(bound_.binding.dims, scalars_, views_, view(result))) {
             return std::nullopt;
         }
         return result;
@@ -142,7 +141,7 @@ public:
 
     /// Memory for the result: zeros, unless each element is written, then bits that are 1.
     Tensor output() const {
-        Tensor result(binding_.output, out().dtype, Device("interpreter"));
+        Tensor result(bound_.binding.output, out().dtype, Device("interpreter"));
         if (result.bytes() > 0 && is_written_whole()) {
             std::memset(result.data(), 0xFF, result.bytes());
         }
@@ -151,19 +150,19 @@ public:
 
     bool has_float64() const { return ir::needs_float64(kernel()); }
 
-    bool is_written_whole() const { return frontend::writes_all(*prepared_, binding_, shapes_); }
+    bool is_written_whole() const { return bound_.writes_all(); }
 
     /// How code of an image is launched, on one thread.
     ReadyLaunch ready(const KernelImage& image) const {
         std::vector<DType> dtypes;
         for (const ir::Scalar& scalar : kernel().scalars) dtypes.push_back(scalar.dtype);
         Tensor result = output();
-        return ready_launch(image, dtypes, binding_.dims, scalars_, views_, view(result), 1);
+        return ready_launch(image, dtypes, bound_.binding.dims, scalars_, views_, view(result), 1);
     }
 
     ReadyLaunch ready(const CompiledKernel& kernel, int threads) const {
         Tensor result = output();
-        return kernel.ready(binding_.dims, scalars_, views_, view(result), threads);
+        return kernel.ready(bound_.binding.dims, scalars_, views_, view(result), threads);
     }
 
     /// Of the operands.
@@ -171,22 +170,22 @@ public:
 
     /// False if the launch fails.
     bool run(const CompiledKernel& kernel, Tensor& result, int threads) const {
-        return kernel.run(binding_.dims, scalars_, views_, view(result), threads);
+        return kernel.run(bound_.binding.dims, scalars_, views_, view(result), threads);
     }
 
 private:
     const ir::Buffer& out() const { return kernel().buffers[kernel().output()]; }
 
     std::vector<std::int64_t> row_major() const {
-        std::vector<std::int64_t> strides(binding_.output.size(), 1);
+        std::vector<std::int64_t> strides(bound_.binding.output.size(), 1);
         for (std::size_t p = strides.size(); p-- > 1;) {
-            strides[p - 1] = strides[p] * binding_.output[p];
+            strides[p - 1] = strides[p] * bound_.binding.output[p];
         }
         return strides;
     }
 
     interpret::View view(Tensor& result) const {
-        return {result.data(), out().dtype, binding_.output, row_major()};
+        return {result.data(), out().dtype, bound_.binding.output, row_major()};
     }
 
     std::string text_;
@@ -194,9 +193,7 @@ private:
     std::vector<Tensor> operands_;
     Arguments arguments_;
     std::shared_ptr<const lang::Source> source_;
-    std::shared_ptr<const frontend::Prepared> prepared_;
-    std::vector<Shape> shapes_;
-    semantics::Binding binding_;
+    frontend::BoundKernel bound_;
     std::vector<interpret::View> views_;
     std::vector<interpret::ScalarValue> scalars_;
 };

@@ -62,12 +62,10 @@ public:
 
     std::shared_ptr<const CompiledKernel> code(const Shape& shape) const {
         const std::vector<frontend::OperandInfo> infos = {{DType::Float32, shape}};
-        const auto prepared = frontend::prepare(*source_, compute_, infos, {}, {});
-        const auto shapes = frontend::bound_shapes(*source_, *prepared, infos);
-        const auto binding = frontend::bind_or_raise(*source_, *prepared, shapes);
-        const ir::Facts facts = frontend::row_major_facts(*prepared, infos, shapes, binding,
-                                                          frontend::kAnywhere, frontend::kResult);
-        return prepared->compiled->find(prepared->lowered.kernel, facts, Numerics::Strict);
+        const frontend::BoundKernel launch =
+            frontend::bind_launch(*source_, compute_, infos, {}, {});
+        const ir::Facts facts = launch.row_major_facts(frontend::kAnywhere, frontend::kResult);
+        return launch.prepared->compiled->find(launch.kernel(), facts, Numerics::Strict);
     }
 
 private:

@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "quern/frontend/launch.h"
+#include "quern/frontend/check.h"
 #include "quern/lang/parse.h"
 #include "quern/script/script.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/check.h"
 #include "quern/ir/print.h"
 #include "quern/lang/parse.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/kernel.h"
 #include "tests/conformance/operands.h"
 #include "tests/vulkan/on_device.h"

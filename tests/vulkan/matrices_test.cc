@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/frontend/self_test.h"
 #include "tests/conformance/operands.h"
 #include "tests/cpu/compiled_run.h"

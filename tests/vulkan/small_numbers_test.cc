@@ -8,7 +8,7 @@
 
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/vulkan/targets.h"
-#include "quern/frontend/prepare.h"
+#include "quern/frontend/bound.h"
 #include "quern/runtime/compiled.h"
 #include "quern/schedule/plan.h"
 #include "tests/conformance/operands.h"

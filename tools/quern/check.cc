@@ -1,5 +1,7 @@
 // `quern check` and `quern devices`: what needs no input.
 
+#include "quern/frontend/check.h"
+
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,7 +10,6 @@
 #include "commands.h"
 #include "files.h"
 #include "quern/device.h"
-#include "quern/frontend/launch.h"
 #include "quern/lang/parse.h"
 #include "quern/script/script.h"
 

@@ -13,7 +13,7 @@
 #include "commands.h"
 #include "files.h"
 #include "progress.h"
-#include "quern/frontend/launch.h"
+#include "quern/frontend/explain.h"
 #include "quern/kernel_bundle.h"
 #include "quern/lang/parse.h"
 #include "quern/runtime/bounds.h"
