@@ -38,7 +38,14 @@ struct Kernel::Body {
     std::set<std::string, std::less<>> names;
     bool pedantic = false;
 
-    frontend::LaunchKey key(const Where& where) const;
+    /// What is piped is part of the text.
+    frontend::LaunchKey key(const Where& where) const {
+        return frontend::LaunchKey(*source, compute, where.device, pedantic, where.numerics);
+    }
+
+    /// Of a call with these. Throws if memory of an operand was taken back.
+    frontend::LaunchKey key(const Where& where, std::span<const detail::Input> inputs) const;
+
     Tensor launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
                   std::span<const Argument> arguments, const Where& where) const;
 
@@ -158,9 +165,18 @@ std::shared_ptr<const Kernel::Body> Kernel::parse(std::string text, const Kernel
 Kernel::Kernel(std::string text, const KernelOptions& options)
     : body_(or_out_of_memory("kernel", [&] { return parse(std::move(text), options); })) {}
 
-frontend::LaunchKey Kernel::Body::key(const Where& where) const {
-    // What is piped is part of the text.
-    return frontend::LaunchKey(*source, compute, where.device, pedantic, where.numerics);
+frontend::LaunchKey Kernel::Body::key(const Where& where,
+                                      std::span<const detail::Input> inputs) const {
+    frontend::LaunchKey result = key(where);
+    for (const detail::Input& input : inputs) {
+        if (input.tensor == nullptr) continue;
+        require_memory(*input.tensor);
+        result.add(*input.tensor);
+    }
+    for (const detail::Input& input : inputs) {
+        if (input.argument != nullptr) result.add(input.argument->name, input.argument->value);
+    }
+    return result;
 }
 
 Tensor Kernel::Body::launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
@@ -191,13 +207,9 @@ Tensor Kernel::run_held(std::span<const Tensor> operands,
     return or_out_of_memory("kernel", [&] {
         const Where place = where();
         frontend::LaunchKey key = body_->key(place);
-        frontend::LaunchList<const Tensor*> pointers;
-        for (const Tensor& operand : operands) {
-            key.add(operand);
-            pointers.push_back(&operand);
-        }
+        for (const Tensor& operand : operands) key.add(operand);
         for (const Argument& argument : arguments) key.add(argument.name, argument.value);
-        auto result = frontend::launch_again(key, pointers);
+        auto result = frontend::launch_again(key);
         return result ? std::move(*result) : body_->launch(key, operands, arguments, place);
     });
 }
@@ -205,20 +217,8 @@ Tensor Kernel::run_held(std::span<const Tensor> operands,
 Tensor Kernel::call(std::span<const detail::Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
         const Where place = where();
-        frontend::LaunchKey key = body_->key(place);
-        frontend::LaunchList<const Tensor*> pointers;
-        for (const detail::Input& input : inputs) {
-            if (input.tensor == nullptr) continue;
-            require_memory(*input.tensor);
-            key.add(*input.tensor);
-            pointers.push_back(input.tensor);
-        }
-        for (const detail::Input& input : inputs) {
-            if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);
-        }
-        if (auto result = frontend::launch_again(key, pointers)) {
-            return std::move(*result);
-        }
+        const frontend::LaunchKey key = body_->key(place, inputs);
+        if (auto result = frontend::launch_again(key)) return std::move(*result);
         const auto [operands, arguments] = taken_apart(inputs);
         return body_->launch(key, operands, arguments, place);
     });
@@ -294,6 +294,18 @@ private:
     std::vector<Axis> axes_;
 };
 
+/// Throws if an operand has memory of the result.
+void require_apart(const Tensor& result, std::span<const Tensor* const> operands) {
+    const Bytes written(result);
+    for (std::size_t n = 0; n < operands.size(); ++n) {
+        const Bytes read(*operands[n]);
+        if (!read.meets(written) || !Elements(*operands[n]).lie_in(written, read)) continue;
+        raise(ValueError(fmt::format(
+            "[kernel] expected a result that shares no memory with operand {}, got one that does",
+            n)));
+    }
+}
+
 /// Throws if a kernel that gives `made` cannot write it to `result`.
 void require_fit(const Tensor& result, const frontend::OperandInfo& made, const Device& device) {
     if (result.shape() != made.shape) {
@@ -335,27 +347,10 @@ Tensor or_poisoned(Tensor& result, const Launch& launch) {
 void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) const {
     or_out_of_memory("kernel", [&] {
         const Where place = where();
-        frontend::LaunchKey key = body_->key(place);
-        frontend::LaunchList<const Tensor*> pointers;
         require_memory(result);
-        const Bytes written(result);
-        for (const detail::Input& input : inputs) {
-            if (input.tensor == nullptr) continue;
-            require_memory(*input.tensor);
-            const Bytes read(*input.tensor);
-            if (read.meets(written) && Elements(*input.tensor).lie_in(written, read)) {
-                raise(ValueError(
-                    fmt::format("[kernel] expected a result that shares no memory with operand {}, "
-                                "got one that does",
-                                pointers.size())));
-            }
-            key.add(*input.tensor);
-            pointers.push_back(input.tensor);
-        }
-        for (const detail::Input& input : inputs) {
-            if (input.argument != nullptr) key.add(input.argument->name, input.argument->value);
-        }
-        if (frontend::launch_again_into(key, pointers, result)) return;
+        const frontend::LaunchKey key = body_->key(place, inputs);
+        require_apart(result, key.operands());
+        if (frontend::launch_again_into(key, result)) return;
         const auto given = taken_apart(inputs);
         const frontend::OperandInfo made_info = body_->check(given.first, given.second, place);
         require_fit(result, made_info, body_->options_on(place).placement.device);

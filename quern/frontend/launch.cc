@@ -39,18 +39,14 @@ Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const 
         return launch_spread(source, compute, operands, arguments, options);
     }
     LaunchKey key(source, compute, options.placement.device, options.pedantic, options.numerics);
-    LaunchList<const Tensor*> pointers;
     for (const Tensor& operand : operands) {
         if (!options.are_held) require_memory(operand);
         key.add(operand);
-        pointers.push_back(&operand);
     }
     for (const auto& [name, number] : arguments) key.add(name, number);
     for (const semantics::Piped& function : options.then) key.add(function);
     for (const FusedOperand& operand : options.fused) key.add(operand);
-    if (auto result = launch_again(key, pointers, options.progress)) {
-        return std::move(*result);
-    }
+    if (auto result = launch_again(key, options.progress)) return std::move(*result);
     return launch(key, source, compute, operands, arguments, options);
 }
 

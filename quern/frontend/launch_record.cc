@@ -79,6 +79,7 @@ void LaunchKey::add(const Tensor& operand) {
     add(std::uint64_t(operand.dtype()) << 32 | operand.shape().size());
     for (const std::int64_t extent : operand.shape()) add(std::uint64_t(extent));
     for (const std::int64_t stride : operand.strides()) add(std::uint64_t(stride));
+    operands_.push_back(&operand);
 }
 
 void LaunchKey::add(std::string_view name, const Number& argument) {
@@ -160,17 +161,15 @@ private:
 
 }  // namespace
 
-std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
-                                   const Progress& progress) {
+std::optional<Tensor> launch_again(const LaunchKey& key, const Progress& progress) {
     const auto kept = records().find(key);
     if (!kept) return std::nullopt;
     Tensor result = new_result(kept->record);
-    if (!run(kept->record, operands, result, progress)) return std::nullopt;
+    if (!run(kept->record, key.operands(), result, progress)) return std::nullopt;
     return result;
 }
 
-bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> operands,
-                       Tensor& result) {
+bool launch_again_into(const LaunchKey& key, Tensor& result) {
     const auto kept = records().find(key);
     if (!kept) return false;
     const LaunchRecord& record = kept->record;
@@ -183,7 +182,7 @@ bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> oper
     if (!fits) return false;
     Written written(result);
     if (record.is_cleared && result.bytes() > 0) std::memset(result.data(), 0, result.bytes());
-    if (!run(record, operands, result, {})) return false;
+    if (!run(record, key.operands(), result, {})) return false;
     written.keep();
     return true;
 }

@@ -21,7 +21,8 @@ namespace quern::frontend {
 template <class T>
 using LaunchList = ShortVector<T, 96>;
 
-/// All that decides a launch but elements and addresses, as words.
+/// All that decides a launch but elements and addresses, as words; and its operands, which outlive
+/// the key.
 class LaunchKey {
 public:
     LaunchKey(const lang::Source& source, lang::NodeId compute, const Device& device, bool pedantic,
@@ -33,6 +34,7 @@ public:
     void add(const FusedOperand& operand);
 
     std::span<const std::uint64_t> words() const { return words_; }
+    std::span<const Tensor* const> operands() const { return operands_; }
     std::uint64_t hash() const;
 
 private:
@@ -40,6 +42,7 @@ private:
     void add(std::string_view text);
 
     LaunchList<std::uint64_t> words_;
+    LaunchList<const Tensor*> operands_;
 };
 
 struct LaunchRecord {
@@ -58,13 +61,11 @@ Tensor new_result(const LaunchRecord& record);
 
 /// Runs the launch that was remembered for this key. None if there was none, or if it failed: then
 /// `launch` says why. `progress` is called as LaunchOptions says.
-std::optional<Tensor> launch_again(const LaunchKey& key, std::span<const Tensor* const> operands,
-                                   const Progress& progress = {});
+std::optional<Tensor> launch_again(const LaunchKey& key, const Progress& progress = {});
 
 /// The same with a result that is there. False if nothing was remembered for the key, if the result
 /// does not fit it, or if it failed: then the result is poisoned.
-bool launch_again_into(const LaunchKey& key, std::span<const Tensor* const> operands,
-                       Tensor& result);
+bool launch_again_into(const LaunchKey& key, Tensor& result);
 
 /// Sets the result of a launch that failed: every bit is 1, which is NaN in a float; a bool is
 /// true.
