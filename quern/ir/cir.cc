@@ -271,8 +271,7 @@ namespace {
 
 void collect_roots(std::vector<Stmt>& body, std::vector<ExprId*>& roots) {
     for (Stmt& s : body) {
-        for (ExprId* e : {&s.value, &s.end, &s.step, &s.index}) roots.push_back(e);
-        for (ExprId& e : s.indices) roots.push_back(&e);
+        for_each_expr(s, [&](ExprId& e) { roots.push_back(&e); });
         collect_roots(s.body, roots);
         collect_roots(s.otherwise, roots);
     }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "quern/dtype.h"
@@ -202,6 +203,17 @@ struct Stmt {
     std::vector<Stmt> body;
     std::vector<Stmt> otherwise;
 };
+
+/// Calls `f` with each expression that a statement has itself, which it may replace; those of the
+/// statements inside are theirs.
+template <class S, class F>
+requires std::is_same_v<std::remove_const_t<S>, Stmt>
+void for_each_expr(S& s, const F& f) {
+    for (auto* const id : {&s.value, &s.end, &s.step, &s.index}) {
+        if (exists(*id)) f(*id);
+    }
+    for (auto& id : s.indices) f(id);
+}
 
 struct Kernel {
     std::string name;

@@ -129,8 +129,7 @@ public:
 
     Stmt statement(const Stmt& from) const {
         Stmt s = from;
-        for (ExprId* e : {&s.value, &s.end, &s.step}) *e = (*this)(*e);
-        for (ExprId& e : s.indices) e = (*this)(e);
+        for_each_expr(s, [&](ExprId& e) { e = (*this)(e); });
         if (s.symbol != kNone) s.symbol = symbols_[s.symbol];
         if (s.buffer != kNone) s.buffer = buffers_[s.buffer];
         s.body.clear();

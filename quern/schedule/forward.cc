@@ -92,17 +92,14 @@ public:
     }
 
 private:
-    /// Each expression of a statement, with `loops_` those around it.
+    /// Each expression of a statement and of those inside, with `loops_` those around it.
     template <class F>
-    void for_each_expr(Stmt& s, const F& f) {
-        for (ExprId* id : {&s.value, &s.end, &s.step, &s.index}) {
-            if (exists(*id)) f(*id);
-        }
-        for (ExprId& id : s.indices) f(id);
+    void for_each_expr_within(Stmt& s, const F& f) {
+        ir::for_each_expr(s, f);
         const bool is_loop = s.kind == StmtKind::For;
         if (is_loop) loops_.push_back(range_of(s));
         for (Block* block : {&s.body, &s.otherwise}) {
-            for (Stmt& inner : *block) for_each_expr(inner, f);
+            for (Stmt& inner : *block) for_each_expr_within(inner, f);
         }
         if (is_loop) loops_.pop_back();
     }
@@ -125,7 +122,7 @@ private:
         }
         bool is_whole = true;
         for (Stmt& s : after) {
-            for_each_expr(s, [&](ExprId& id) {
+            for_each_expr_within(s, [&](ExprId& id) {
                 id = ir::rewrite(k_, id, [&](ExprId node) {
                     const ExprId value = value_at(*definition, array, node);
                     is_whole = is_whole && (exists(value) || !is_load_of(array, node));
@@ -147,7 +144,7 @@ private:
 
     bool reads(BufferId array, Stmt& s) {
         bool found = false;
-        for_each_expr(s, [&](ExprId& id) {
+        for_each_expr_within(s, [&](ExprId& id) {
             for (const ExprId node : ir::reachable(k_, id)) found |= is_load_of(array, node);
         });
         return found;

@@ -34,7 +34,6 @@ struct Body {
 };
 
 void collect_loads(const ir::Kernel& kernel, ExprId id, Body& body) {
-    if (!exists(id)) return;
     for (const ExprId node : ir::reachable(kernel, id)) {
         const ir::Expr& e = kernel[node];
         if (e.kind != ExprKind::Load) continue;
@@ -46,8 +45,7 @@ void collect_loads(const ir::Kernel& kernel, ExprId id, Body& body) {
 
 void collect(const ir::Kernel& kernel, const std::vector<Stmt>& block, Body& body) {
     for (const Stmt& s : block) {
-        for (const ExprId id : {s.value, s.end, s.step, s.index}) collect_loads(kernel, id, body);
-        for (const ExprId id : s.indices) collect_loads(kernel, id, body);
+        ir::for_each_expr(s, [&](ExprId id) { collect_loads(kernel, id, body); });
         switch (s.kind) {
             case StmtKind::Let:
             case StmtKind::Var:

@@ -20,10 +20,7 @@ namespace {
 using Block = std::vector<Stmt>;
 
 void replace_symbol(ir::Kernel& kernel, Stmt& s, ir::SymbolId symbol, ExprId value) {
-    for (ExprId* id : {&s.value, &s.end, &s.step, &s.index}) {
-        if (exists(*id)) *id = ir::substitute(kernel, *id, symbol, value);
-    }
-    for (ExprId& id : s.indices) id = ir::substitute(kernel, id, symbol, value);
+    ir::for_each_expr(s, [&](ExprId& id) { id = ir::substitute(kernel, id, symbol, value); });
     for (Block* block : {&s.body, &s.otherwise}) {
         for (Stmt& inner : *block) replace_symbol(kernel, inner, symbol, value);
     }

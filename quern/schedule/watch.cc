@@ -27,10 +27,9 @@ bool reads(const ir::Kernel& kernel, BufferId buffer, ExprId id) {
 
 bool reads(const ir::Kernel& kernel, BufferId buffer, const Block& block) {
     return std::ranges::any_of(block, [&](const Stmt& s) {
-        const auto is_read = [&](ExprId id) { return reads(kernel, buffer, id); };
-        return is_read(s.value) || is_read(s.end) || is_read(s.step) || is_read(s.index) ||
-               std::ranges::any_of(s.indices, is_read) || reads(kernel, buffer, s.body) ||
-               reads(kernel, buffer, s.otherwise);
+        bool is_read = reads(kernel, buffer, s.body) || reads(kernel, buffer, s.otherwise);
+        ir::for_each_expr(s, [&](ExprId id) { is_read = is_read || reads(kernel, buffer, id); });
+        return is_read;
     });
 }
 
@@ -210,12 +209,10 @@ private:
     Block marked(Block block) {
         Block result;
         for (Stmt& s : block) {
-            std::vector<ExprId> evaluated{s.value, s.end, s.step, s.index};
-            evaluated.insert(evaluated.end(), s.indices.begin(), s.indices.end());
-            for (const ExprId id : evaluated) {
+            ir::for_each_expr(s, [&](ExprId id) {
                 const ExprId holds = readable(id);
                 if (exists(holds)) result.push_back(check(holds, s.span));
-            }
+            });
             s.body = marked(std::move(s.body));
             s.otherwise = marked(std::move(s.otherwise));
             const auto marks = marks_.find(s.buffer);

@@ -17,14 +17,6 @@ using ir::SymbolKind;
 
 using Block = std::vector<Stmt>;
 
-template <class F>
-void for_each_expression(Stmt& s, F f) {
-    for (ExprId* id : {&s.value, &s.end, &s.step, &s.index}) {
-        if (exists(*id)) *id = f(*id);
-    }
-    for (ExprId& id : s.indices) id = f(id);
-}
-
 /// What an expression is made of may be dropped with a factor of 0, or by a minimum. A quotient
 /// that may fail has to stay.
 ExprId simplified(ir::Kernel& kernel, ExprId id) {
@@ -40,10 +32,10 @@ public:
 
     void block(Block& statements) {
         for (Stmt& s : statements) {
-            for_each_expression(s, [&](ExprId id) {
+            ir::for_each_expr(s, [&](ExprId& id) {
                 const ExprId whole =
                     ir::rewrite(k_, id, [&](ExprId node) { return without_minimum(node); });
-                return whole == id ? id : simplified(k_, whole);
+                if (whole != id) id = simplified(k_, whole);
             });
             const bool is_loop = s.kind == StmtKind::For;
             if (is_loop) loops_.push_back({s.symbol, s.value, s.end, s.step});
@@ -152,9 +144,9 @@ private:
             return assigns && values_.count(s.symbol) != 0;
         });
         for (Stmt& s : block) {
-            for_each_expression(s, [&](ExprId id) {
+            ir::for_each_expr(s, [&](ExprId& id) {
                 const ExprId known = replaced(id);
-                return known == id ? id : simplified(k_, known);
+                if (known != id) id = simplified(k_, known);
             });
             replace(s.body);
             replace(s.otherwise);

@@ -88,8 +88,7 @@ private:
     }
 
     void statement(const ir::Stmt& s, bool diverges) {
-        for (const ExprId e : {s.value, s.end, s.step, s.index}) read(e);
-        for (const ExprId e : s.indices) read(e);
+        ir::for_each_expr(s, [&](ExprId e) { read(e); });
         switch (s.kind) {
             case StmtKind::Barrier:
                 if (diverges) {
@@ -243,7 +242,6 @@ private:
     }
 
     void read(ExprId id) {
-        if (!exists(id)) return;
         for (const ExprId each : ir::reachable(kernel_, id)) {
             const ir::Expr e = kernel_[each];
             const bool is_shared =

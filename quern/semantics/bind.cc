@@ -260,8 +260,7 @@ void collect_dims(const ir::Kernel& kernel, ExprId id, std::vector<bool>& used) 
 void collect_dims(const ir::Kernel& kernel, const std::vector<ir::Stmt>& body,
                   std::vector<bool>& used) {
     for (const ir::Stmt& s : body) {
-        for (const ExprId e : {s.value, s.end, s.step, s.index}) collect_dims(kernel, e, used);
-        for (const ExprId e : s.indices) collect_dims(kernel, e, used);
+        ir::for_each_expr(s, [&](ExprId e) { collect_dims(kernel, e, used); });
         collect_dims(kernel, s.body, used);
         collect_dims(kernel, s.otherwise, used);
     }

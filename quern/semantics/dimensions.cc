@@ -560,12 +560,11 @@ void Lowering::name_extents() {
         if (changed) moved[i] = rebuilt(kernel_, e, moved);
     }
     const auto move = [&](ExprId& id) {
-        if (exists(id) && std::uint32_t(id) < count) id = moved[std::uint32_t(id)];
+        if (std::uint32_t(id) < count) id = moved[std::uint32_t(id)];
     };
     const std::function<void(std::vector<ir::Stmt>&)> block = [&](std::vector<ir::Stmt>& body) {
         for (ir::Stmt& s : body) {
-            for (ExprId* e : {&s.value, &s.end, &s.step, &s.index}) move(*e);
-            for (ExprId& e : s.indices) move(e);
+            ir::for_each_expr(s, move);
             block(s.body);
             block(s.otherwise);
         }

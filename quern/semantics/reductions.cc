@@ -541,8 +541,7 @@ public:
 
     void block(std::vector<ir::Stmt>& body) {
         for (ir::Stmt& s : body) {
-            for (const ExprId e : {s.value, s.end, s.step, s.index}) read(e);
-            for (const ExprId e : s.indices) read(e);
+            ir::for_each_expr(s, [&](ExprId e) { read(e); });
             if (s.kind == StmtKind::Var || s.kind == StmtKind::Assign ||
                 s.kind == StmtKind::Accumulate || s.kind == StmtKind::ArgReduce) {
                 of[s.symbol].push_back(
@@ -560,7 +559,6 @@ public:
 
 private:
     void read(ExprId id) {
-        if (!exists(id)) return;
         for (const ExprId each : ir::reachable(kernel_, id)) {
             const ir::Expr& e = kernel_[each];
             const bool is_var =
