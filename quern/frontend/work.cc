@@ -41,10 +41,17 @@ struct Sum {
     /// By the loops in whose iterations it differs: in others it is done once.
     std::map<Loops, Operations> operations;
 
+    /// Elements of operands, by the loops in whose iterations their places differ.
+    std::map<std::pair<Loops, ir::BufferId>, double> reads;
+
     /// Of parallel loops; none if there are none.
     std::optional<double> points;
 
+    void add_reads(const Sum& other) {
+        for (const auto& [place, count] : other.reads) reads[place] += count;
+    }
     void add(const Sum& other) {
+        add_reads(other);
         for (const auto& [loops, done] : other.operations) operations[loops].add(done, 1);
         points = std::max(points, other.points);
     }
@@ -65,6 +72,7 @@ public:
         for (const ir::Stmt& s : body) {
             expression(s.value, sum);
             expression(s.index, sum);
+            ir::for_each_expr(s, [&](ExprId id) { read(id, sum); });
             switch (s.kind) {
                 case StmtKind::For:
                     sum.add(loop(s));
@@ -118,7 +126,9 @@ private:
                 const auto found = behind_one.find(entry.first);
                 return found == behind_one.end() || found->second != entry.second;
             });
-        return one.all() >= other.all() ? one : other;
+        Sum more = one.all() >= other.all() ? one : other;
+        more.add_reads(one.all() >= other.all() ? other : one);
+        return more;
     }
 
     /// Integers that iterations hand to the next.
@@ -207,6 +217,10 @@ private:
                     sum = done;
                 }
             }
+            for (const auto& [place, number] : one.reads) {
+                double& sum = all.reads[place];
+                sum = place.first.back() ? sum + each * number : std::max(sum, number);
+            }
         }
         if (s.parallel) all.points = points;
         looked_at_ = most;
@@ -222,6 +236,11 @@ private:
             Loops loops = inside;
             loops.pop_back();
             outside.operations[loops].add(done, 1);
+        }
+        for (const auto& [inside, count] : all.reads) {
+            auto place = inside;
+            place.first.pop_back();
+            outside.reads[place] += count;
         }
         return outside;
     }
@@ -260,17 +279,37 @@ private:
         Loops loops = all_around();
         for (std::size_t l = around_.size(); l > 0 && around_[l - 1].is_nest;) {
             --l;
-            const auto has = [](const auto& list, std::uint32_t id) {
-                return std::ranges::find(list, id) != list.end();
-            };
-            const bool differs = std::ranges::any_of(nodes, [&](ExprId node) {
-                const ir::Expr& e = kernel_[node];
-                return (e.kind == ir::ExprKind::Symbol && has(around_[l].symbols, e.a)) ||
-                       (e.kind == ir::ExprKind::Load && has(around_[l].buffers, e.a));
-            });
-            if (!differs) loops[l] = false;
+            loops[l] = differs_in(nodes, around_[l]);
         }
         return loops;
+    }
+
+    bool differs_in(const ir::ExprIds& nodes, const Around& around) const {
+        const auto has = [](const auto& list, std::uint32_t id) {
+            return std::ranges::find(list, id) != list.end();
+        };
+        return std::ranges::any_of(nodes, [&](ExprId node) {
+            const ir::Expr& e = kernel_[node];
+            return (e.kind == ir::ExprKind::Symbol && has(around.symbols, e.a)) ||
+                   (e.kind == ir::ExprKind::Load && has(around.buffers, e.a));
+        });
+    }
+
+    /// Each element of an operand that an expression loads. A place that is the same in all
+    /// iterations of a loop is read once there.
+    void read(ExprId id, Sum& sum) const {
+        for (const ExprId node : ir::reachable(kernel_, id)) {
+            const ir::Expr& e = kernel_[node];
+            if (e.kind != ir::ExprKind::Load || e.a >= kernel_.operand_count) continue;
+            Loops loops(around_.size(), false);
+            for (int p = 0; p < e.count; ++p) {
+                const ir::ExprIds place = ir::reachable(kernel_, kernel_.index_of(e, p));
+                for (std::size_t l = 0; l < loops.size(); ++l) {
+                    loops[l] = loops[l] || differs_in(place, around_[l]);
+                }
+            }
+            sum.reads[{std::move(loops), e.a}] += 1;
+        }
     }
 
     bool uses(ExprId id, const std::vector<ir::SymbolId>& symbols) const {
@@ -339,13 +378,14 @@ Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
     }
     work.points = sum.points.value_or(1);
     work.is_least = counter.is_least();
-    std::vector<bool> is_read(operands.size(), false);
-    for (const ir::Expr& e : kernel.exprs) {
-        if (e.kind == ir::ExprKind::Load && e.a < is_read.size()) is_read[e.a] = true;
-    }
+    std::vector<double> reads(operands.size(), 0);
+    for (const auto& [place, count] : sum.reads) reads[place.second] += count;
     for (std::size_t n = 0; n < operands.size(); ++n) {
         const OperandInfo& o = operands[n];
-        if (is_read[n]) work.read += double(element_count(o.shape)) * double(size_of(o.dtype));
+        const double all = double(element_count(o.shape));
+        // Loops whose trips are not known may read everything.
+        const bool is_all = work.is_least && reads[n] > 0;
+        work.read += (is_all ? all : std::min(all, reads[n])) * double(size_of(o.dtype));
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
     work.written = double(element_count(binding.output)) * double(size_of(out.dtype));

@@ -9,7 +9,9 @@ namespace quern::frontend {
 
 /// What one launch does.
 struct Work {
-    /// In bytes: each element of the result, and of the operands that are read, once.
+    /// In bytes: each element of the result once, and those of the operands that are read, as far
+    /// as the loops around a read tell; an element that two reads name may count twice, but no
+    /// operand more than whole.
     double read = 0;
     double written = 0;
 

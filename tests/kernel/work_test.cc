@@ -48,6 +48,32 @@ TEST(Work, OfRectangularNestsIsEachOperationTimesTheirTrips) {
     EXPECT_EQ(work(example_text("09"), {{0, 5}, {5, 3}}).operations, 0);
 }
 
+TEST(Work, ReadsNoMoreOfAnOperandThanItsLoopsName) {
+    const auto read = [](const std::string& operands, const std::string& body,
+                         const std::vector<Shape>& shapes) {
+        return work(custom(operands, body), shapes).read / 4;
+    };
+    EXPECT_EQ(read("x: [m]", "for i in 0..10: out[i] = x[i] * 2.0", {{4000}}), 10);
+    EXPECT_EQ(read("x: [m]", "for i in 0..10: out[i] = x[i] + x[i + 1]", {{4000}}), 20);
+    EXPECT_EQ(read("x: [m]", "for i in 0..10: out[i] = x[i] + x[i + 1]", {{11}}), 11);
+    EXPECT_EQ(read("x: [m]", "for i in 0..10: out[i] = x[3]", {{4000}}), 1);
+    EXPECT_EQ(read("x: [n, m]",
+                   "for i in 0..n:\n  var s = 0.0\n  for j in 0..i: s += x[i, j]\n"
+                   "  out[i] = s",
+                   {{100, 100}}),
+              4950);
+    EXPECT_EQ(read("x: [m], y: [n]", "for i in 0..n: out[i] = x[0] + y[i]", {{4000}, {7}}), 8);
+    // A row of x for each row of out, and y for each of them.
+    EXPECT_EQ(read("x, y",
+                   "for i in 0..n, j in 0..m:\n  var s = 0.0\n"
+                   "  for k in 0..p: s += x[i, k] * y[k, j]\n  out[i, j] = s",
+                   {{6, 8}, {8, 10}}),
+              6 * 8 + 8 * 10);
+    const Work gathered = work(custom("x: [m], at: [n]", "for i in 0..n: out[i] = x[at[i]]"),
+                               {{DType::Float32, Shape{1000}}, {DType::Int64, Shape{10}}});
+    EXPECT_EQ(gathered.read, 4 * 10 + 8 * 10);
+}
+
 TEST(Work, OfTriangularNestsIsExact) {
     for (const std::int64_t n : {1, 2, 100, 513, 2048, 4097}) {
         SCOPED_TRACE(n);
