@@ -243,6 +243,10 @@ void Pool::set_cap(std::size_t cap) noexcept {
 
 Pool::Counters Pool::counters() const {
     const Lock lock(mutex_);
+    return counters_locked();
+}
+
+Pool::Counters Pool::counters_locked() const {
     Counters result = counters_;
     if (rows_ != 0) {
         const int row = std::bit_width(rows_) - 1;
@@ -254,9 +258,17 @@ Pool::Counters Pool::counters() const {
     return result;
 }
 
-Room Pool::room() const {
-    const Counters now = counters();
-    return {now.held - now.live, now.largest, now.cap};
+Room Pool::room(std::size_t refused) const {
+    const Lock lock(mutex_);
+    const Counters now = counters_locked();
+    const auto below_cap = [&](std::size_t bytes) {
+        return now.cap > bytes ? (now.cap - bytes) / kAlignment * kAlignment : 0;
+    };
+    const std::size_t allowed = below_cap(now.live);
+    const std::size_t slab = below_cap(now.held - idle_);
+    const std::size_t largest = std::min(allowed, std::max(now.largest, slab));
+    if (refused > largest) return {allowed, largest, now.cap, true};
+    return {std::min(allowed, now.held - now.live), std::min(allowed, now.largest), now.cap};
 }
 
 Room host_room() {

@@ -85,8 +85,9 @@ public:
 
     Counters counters() const;
 
-    /// What it has free, and its cap.
-    Room room() const;
+    /// What it has free, and its cap, where it gave no block of `refused` bytes. Of what `cap`
+    /// refused: what it would have given.
+    Room room(std::size_t refused = 0) const;
 
 private:
     static constexpr int kColumns = 16;
@@ -103,6 +104,7 @@ private:
     Block* slab_for(std::size_t size);
     void give_back(Block* block) noexcept;
     void trim_locked() noexcept;
+    Counters counters_locked() const;
 
     Heap& heap_;
     const std::size_t most_idle_;

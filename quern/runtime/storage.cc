@@ -98,7 +98,7 @@ std::shared_ptr<Storage> Storage::from_pool(std::size_t bytes, Fill fill) {
     const auto give_back = [](Pool::Block* block) { host_pool().free(block); };
     std::unique_ptr<Pool::Block, decltype(give_back)> block(
         bytes < kAddressable ? host_pool().allocate(bytes) : nullptr, give_back);
-    if (!block) raise_out_of_memory("tensor", bytes, host_pool().room());
+    if (!block) raise_out_of_memory("tensor", bytes, host_pool().room(bytes));
     std::shared_ptr<Storage> storage(new Storage(block->data()));
     permit(block->data(), bytes);
     if (fill == Fill::Zero && !block->is_zero()) std::memset(block->data(), 0, bytes);

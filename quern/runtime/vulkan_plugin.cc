@@ -71,7 +71,7 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
             bytes));
     }
     const Pool* const pool = driver(why)->pool(device, why);
-    const Room room = pool ? pool->room() : Room{};
+    const Room room = pool ? pool->room(bytes) : Room{};
     const std::string within = room.limit < std::uint64_t(about.memory)
                                    ? fmt::format("; the limit is {} (set_memory_limit)", room.limit)
                                    : std::string();

@@ -29,7 +29,7 @@ void raise_out_of_memory(std::string_view op, std::optional<std::uint64_t> bytes
         whole += op;
         whole += "] expected room";
         if (bytes) whole += " for " + std::to_string(*bytes) + " bytes";
-        whole += ", got none from the system";
+        whole += room && room->is_limited ? ", got none" : ", got none from the system";
         if (room) {
             whole += "; " + std::to_string(room->free) + " bytes are free, " +
                      std::to_string(room->largest) + " in one block";

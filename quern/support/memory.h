@@ -16,12 +16,14 @@ struct Room {
     std::uint64_t free = 0;
     std::uint64_t largest = 0;
 
-    /// What it may have in all.
+    /// What it may have in all, and whether that is why there is not more.
     std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+    bool is_limited = false;
 };
 
 /// Raises OutOfMemory: "[op] expected room for 4096 bytes, got none from the system; 512 bytes are
-/// free, 256 in one block", and the limit if one was set. Needs no memory itself.
+/// free, 256 in one block", and the limit if one was set; not "from the system" where that is why.
+/// Needs no memory itself.
 [[noreturn]] void raise_out_of_memory(std::string_view op,
                                       std::optional<std::uint64_t> bytes = std::nullopt,
                                       std::optional<Room> room = std::nullopt);

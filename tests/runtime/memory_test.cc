@@ -67,8 +67,12 @@ TEST(MemoryLimit, IsNamedByWhatItRefuses) {
         EXPECT_NE(what.find("the limit is " + std::to_string(limit)), std::string::npos) << what;
         EXPECT_EQ(error.requested(), 67108864u);
         const auto counters = memory_counters(device);
-        EXPECT_EQ(error.free(), counters.held - counters.live);
+        EXPECT_EQ(error.free(), (limit - counters.live) / 256 * 256);
         EXPECT_LE(error.largest_block().value(), error.free().value());
+        EXPECT_EQ(what.find("from the system"), std::string::npos) << what;
+        const auto largest = std::int64_t(error.largest_block().value());
+        EXPECT_THROW(Tensor({largest + 1}, DType::UInt8, device), OutOfMemory);
+        EXPECT_EQ(Tensor({largest}, DType::UInt8, device).bytes(), std::size_t(largest));
         EXPECT_NE(what.find("; " + std::to_string(*error.free()) + " bytes are free, " +
                             std::to_string(*error.largest_block()) + " in one block"),
                   std::string::npos)
