@@ -175,7 +175,10 @@ template <class T, class Work>
 Future<T> run_async(Work work) {
     auto state = std::make_shared<detail::FutureState<T>>();
     detail::run_later(std::make_shared<detail::Task>(
-        [state, work = std::move(work)]() mutable { state->value.emplace(work()); }, state->done));
+        [state, last = std::make_shared<Work>(std::move(work))] {
+            state->value.emplace((*last)());
+        },
+        state->done));
     return Future<T>(std::move(state));
 }
 

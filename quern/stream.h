@@ -64,7 +64,9 @@ private:
         for (const Future<U>& other : others) before.push_back(other.state().done);
         auto state = std::make_shared<detail::FutureState<T>>();
         enqueue(std::make_shared<detail::Task>(
-                    [state, work = std::move(work)]() mutable { state->value.emplace(work()); },
+                    [state, last = std::make_shared<Work>(std::move(work))] {
+                        state->value.emplace((*last)());
+                    },
                     state->done),
                 std::move(before));
         return Future<T>(std::move(state));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -66,6 +67,13 @@ TEST(Futures, GiveTheirResultAnyNumberOfTimes) {
     EXPECT_TRUE(copy == future);
     EXPECT_EQ(run_async<int>([] { return 7; }).get(), 7);
     EXPECT_EQ(ready_future(8).get(), 8);
+}
+
+TEST(Futures, TakeWorkThatCanOnlyBeMoved) {
+    auto three = std::make_unique<int>(3), four = std::make_unique<int>(4);
+    EXPECT_EQ(run_async<int>([p = std::move(three)] { return *p; }).get(), 3);
+    Stream stream;
+    EXPECT_EQ(stream.run([p = std::move(four)] { return *p; }).get(), 4);
 }
 
 TEST(Futures, ThrowTheErrorOfTheirWorkEachTime) {
