@@ -82,6 +82,10 @@ struct StaticCheckOf<Text, void(Shapes...), First, Rest...> {
 /// those that are StaticTensors, while C++ compiles. Thread-safe, as Kernel is.
 template <class Text>
 class StaticKernel {
+    static_assert(Text::kOperands >= 0,
+                  "expected one compute(...) { ... }, got a script; scripts run with the command "
+                  "quern");
+
 public:
     /// The text was checked by the compiler; this parses it again, once. Diagnostics name `file`
     /// and count lines from that of the macro.
@@ -123,6 +127,6 @@ private:
 /// A kernel object from a text that the C++ compiler checks.
 #define QUERN_KERNEL(...)                                                \
     ([] {                                                                \
-        const auto quern_checked = QUERN_TEXT(__VA_ARGS__);              \
+        const auto quern_checked = QUERN_KERNEL_TEXT(__VA_ARGS__);       \
         return ::quern::StaticKernel<decltype(quern_checked)>(__FILE__); \
     }())

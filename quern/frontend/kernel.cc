@@ -14,6 +14,7 @@
 #include "quern/frontend/launch_record.h"
 #include "quern/frontend/placement.h"
 #include "quern/frontend/run.h"
+#include "quern/lang/words.h"
 #include "quern/runtime/held.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"
@@ -88,10 +89,12 @@ semantics::Piped piped(const lang::Tree& tree, NodeId call, lang::Diagnostics& d
     const NodeId callee = tree[call].kind == Kind::Call ? tree[call].first : call;
     const lang::Span span = tree[callee].span;
     const std::string name(tree.text_of(callee));
-    if (!semantics::is_unary_function(name)) {
+    if (!lang::is_unary_function(name)) {
         auto entry = diagnostics.add(lang::Code::E0407, span,
                                      fmt::format("'{}' is not a function of one value", name));
-        for (const std::string& near : lang::nearest(name, semantics::unary_functions())) {
+        const std::vector<std::string> known(std::begin(lang::kUnaryFunctions),
+                                             std::end(lang::kUnaryFunctions));
+        for (const std::string& near : lang::nearest(name, known)) {
             entry.help(fmt::format("did you mean '{}'?", near));
         }
         entry.help("a kernel's result goes through functions of one value only: |> sqrt()");

@@ -123,28 +123,57 @@ constexpr std::uint64_t hash_of_tree(const Node* nodes, std::uint32_t count, con
     return hash;
 }
 
-/// Checks a text of at most `Size` bytes.
+constexpr Verdict verdict_at(kernel_error error, const char* text, std::uint32_t at) {
+    Verdict verdict;
+    verdict.error = error;
+    verdict.line = 1;
+    verdict.column = 1;
+    for (std::uint32_t i = 0; i < at; ++i) {
+        ++verdict.column;
+        if (text[i] != '\n') continue;
+        ++verdict.line;
+        verdict.column = 1;
+    }
+    return verdict;
+}
+
+/// The first function behind a compute's result that does not take one value and no more, or no
+/// error: a script may have it, a kernel not.
+constexpr Verdict check_pipes(const Node* nodes, NodeId root, NodeId compute, const char* text) {
+    Verdict verdict;
+    const Node& statement = nodes[nodes[root].first];
+    NodeId value = statement.first;
+    while (statement.kind == Kind::Decl && nodes[value].next >= 0) value = nodes[value].next;
+    for (; value != compute; value = nodes[value].first) {
+        const Node& call = nodes[nodes[nodes[value].first].next];
+        const Node& callee = nodes[call.first];
+        const std::string_view name(text + callee.span.begin, callee.span.length);
+        if (!is_unary_function(name)) {
+            verdict = verdict_at(kernel_error::unknown_function, text, callee.span.begin);
+        } else if (callee.next >= 0) {
+            verdict = verdict_at(kernel_error::wrong_number_of_arguments, text, callee.span.begin);
+        }
+    }
+    return verdict;
+}
+
+/// Checks a text of at most `Size` bytes; `is_kernel` where it is no script.
 template <std::uint32_t Size>
-constexpr Verdict check_bytes(const char* text, std::uint32_t size, bool with_hash = false) {
+constexpr Verdict check_bytes(const char* text, std::uint32_t size, bool with_hash = false,
+                              bool is_kernel = false) {
     FixedBuffers<Size> buffers;
     const Workspace space = buffers.workspace(text, size);
     Issues issues;
     const Parsed parsed = Parser(space, issues, false).run();
-    Verdict verdict;
     if (const Issue* first = issues.first_error()) {
-        verdict.error = static_cast<kernel_error>(first->code);
-        verdict.line = 1;
-        verdict.column = 1;
-        for (std::uint32_t i = 0; i < first->span.begin; ++i) {
-            ++verdict.column;
-            if (text[i] != '\n') continue;
-            ++verdict.line;
-            verdict.column = 1;
-        }
-        return verdict;
+        return verdict_at(static_cast<kernel_error>(first->code), text, first->span.begin);
     }
+    Verdict verdict;
     const NodeId compute = only_compute(buffers.nodes, parsed.root);
-    if (compute >= 0) verdict.operands = child_count(buffers.nodes, buffers.nodes[compute].first);
+    if (compute >= 0) {
+        if (is_kernel) verdict = check_pipes(buffers.nodes, parsed.root, compute, text);
+        verdict.operands = child_count(buffers.nodes, buffers.nodes[compute].first);
+    }
     if (with_hash) verdict.hash = hash_of_tree(buffers.nodes, parsed.node_count, text);
     return verdict;
 }
@@ -152,6 +181,11 @@ constexpr Verdict check_bytes(const char* text, std::uint32_t size, bool with_ha
 template <std::size_t N>
 constexpr Verdict check_text(const char (&text)[N]) {
     return check_bytes<static_cast<std::uint32_t>(N - 1)>(text, N - 1);
+}
+
+template <std::size_t N>
+constexpr Verdict check_kernel(const char (&text)[N]) {
+    return check_bytes<static_cast<std::uint32_t>(N - 1)>(text, N - 1, false, true);
 }
 
 #if defined(__cpp_static_assert) && __cpp_static_assert >= 202306L
@@ -243,19 +277,24 @@ constexpr void require_operands() {
 }  // namespace lang
 }  // namespace quern
 
-/// An object of a type that carries the text: see TextType.
-#define QUERN_TEXT(...)                                                                          \
-    ([] {                                                                                        \
-        struct quern_text {                                                                      \
-            static constexpr const char* data() { return __VA_ARGS__; }                          \
-            static constexpr ::std::size_t size() { return sizeof(__VA_ARGS__) - 1; }            \
-        };                                                                                       \
-        constexpr ::quern::lang::Verdict quern_verdict = ::quern::lang::check_text(__VA_ARGS__); \
-        static_assert(::quern::error_in_kernel_text<quern_verdict.error, quern_verdict.line,     \
-                                                    quern_verdict.column>::ok);                  \
-        return ::quern::lang::TextType<quern_text, quern_verdict.operands,                       \
-                                       ::quern::lang::first_line(__VA_ARGS__)>{};                \
+#define QUERN_DETAIL_TEXT(check, ...)                                                        \
+    ([] {                                                                                    \
+        struct quern_text {                                                                  \
+            static constexpr const char* data() { return __VA_ARGS__; }                      \
+            static constexpr ::std::size_t size() { return sizeof(__VA_ARGS__) - 1; }        \
+        };                                                                                   \
+        constexpr ::quern::lang::Verdict quern_verdict = ::quern::lang::check(__VA_ARGS__);  \
+        static_assert(::quern::error_in_kernel_text<quern_verdict.error, quern_verdict.line, \
+                                                    quern_verdict.column>::ok);              \
+        return ::quern::lang::TextType<quern_text, quern_verdict.operands,                   \
+                                       ::quern::lang::first_line(__VA_ARGS__)>{};            \
     }())
+
+/// An object of a type that carries the text: see TextType.
+#define QUERN_TEXT(...) QUERN_DETAIL_TEXT(check_text, __VA_ARGS__)
+
+/// The same of a text that is one compute and no script.
+#define QUERN_KERNEL_TEXT(...) QUERN_DETAIL_TEXT(check_kernel, __VA_ARGS__)
 
 /// A CheckedText.
 #define QUERN_CHECKED_TEXT(...) (QUERN_TEXT(__VA_ARGS__).get())

@@ -7,8 +7,9 @@
 #include "quern/lang/compile_time.h"
 
 // Dimensions of a kernel against operands whose types carry their shapes, while C++ compiles:
-// declared extents, indices that are loop variables over 0..E, and slices v:v+s with v in 0..E step
-// s. What stands under an `if` or has another form is left to the run time.
+// declared extents, and of axes that have none indices that are loop variables over 0..E and slices
+// v:v+s with v in 0..E step s. What may be skipped, by an `if`, `select`, `and` or `or`, or has
+// another form is left to the run time.
 
 namespace quern {
 
@@ -68,6 +69,7 @@ public:
 private:
     static constexpr int kScopes = 128;
     static constexpr int kDims = 64;
+    static constexpr int kGuards = 64;
 
     /// A local name: a loop variable over 0..end, or anything else (end is -1).
     struct Scope {
@@ -87,7 +89,9 @@ private:
     constexpr void open(NodeId node);
     constexpr void leave(std::uint32_t begin);
     constexpr const Scope* find(NodeId name) const;
-    constexpr int operand_of(NodeId object) const;
+    constexpr void note_guard(NodeId node);
+    constexpr bool is_guarded(std::uint32_t begin) const;
+    constexpr NodeId operand_of(NodeId object, int& position) const;
     constexpr void index(NodeId node);
     constexpr NodeId extent_of(NodeId subscript) const;
     constexpr void bind(NodeId extent, std::int64_t value, NodeId place);
@@ -102,7 +106,8 @@ private:
     int scope_count_ = 0;
     std::uint32_t block_ends_[2 * kMaxDepth + 2] = {};
     int block_count_ = 0;
-    std::uint32_t guarded_until_ = 0;
+    Span guards_[kGuards] = {};
+    int guard_count_ = 0;
     Dim dims_[kDims] = {};
     int dim_count_ = 0;
     StaticCheck result_;
@@ -122,6 +127,7 @@ constexpr StaticCheck ShapeChecker::run(NodeId compute) {
     // Ids rise through the text: what lies in a block has ids behind the block's.
     const NodeId body = tree_.child(compute, 3);
     const std::uint32_t end = tree_[body].span.end();
+    for (NodeId id = body; id < static_cast<NodeId>(tree_.count); ++id) note_guard(id);
     for (NodeId id = body; id < static_cast<NodeId>(tree_.count); ++id) {
         const Span span = tree_[id].span;
         if (span.begin >= end || result_.first != result_.second) break;
@@ -160,16 +166,32 @@ constexpr void ShapeChecker::open(NodeId id) {
             scopes_[scope_count_++] =
                 Scope{names_[node.first], -1, -1, block_ends_[block_count_ - 1]};
             break;
-        case Kind::If:
-            guarded_until_ = node.span.end() > guarded_until_ ? node.span.end() : guarded_until_;
-            break;
         case Kind::Index:
             leave(node.span.begin);
-            if (node.span.begin >= guarded_until_) index(id);
+            if (!is_guarded(node.span.begin)) index(id);
             break;
         default:
             break;
     }
+}
+
+constexpr void ShapeChecker::note_guard(NodeId id) {
+    const Node& node = tree_[id];
+    const bool is_logical = node.kind == Kind::Binary && (node.op == Op::And || node.op == Op::Or);
+    const bool is_select = node.kind == Kind::Call && tree_.text_of(node.first) == "select";
+    if (node.kind != Kind::If && !is_logical && !is_select) return;
+    if (guard_count_ < kGuards) {
+        guards_[guard_count_++] = node.span;
+    } else {
+        guards_[0] = Span{0, ~std::uint32_t{0}};
+    }
+}
+
+constexpr bool ShapeChecker::is_guarded(std::uint32_t begin) const {
+    for (int i = 0; i < guard_count_; ++i) {
+        if (guards_[i].begin <= begin && begin < guards_[i].end()) return true;
+    }
+    return false;
 }
 
 constexpr const ShapeChecker::Scope* ShapeChecker::find(NodeId name) const {
@@ -179,24 +201,26 @@ constexpr const ShapeChecker::Scope* ShapeChecker::find(NodeId name) const {
     return nullptr;
 }
 
-/// The position of the operand with the name or path `object`, or -1.
-constexpr int ShapeChecker::operand_of(NodeId object) const {
+/// The operand with the name or path `object` and its position, or -1.
+constexpr NodeId ShapeChecker::operand_of(NodeId object, int& position) const {
     const Kind kind = tree_[object].kind;
     if (kind != Kind::Name && kind != Kind::Member) return -1;
     if (kind == Kind::Name && find(object) != nullptr) return -1;
-    int position = 0;
+    position = 0;
     for (NodeId o = tree_[operands_].first; o >= 0; o = tree_[o].next, ++position) {
         const NodeId alias = tree_[o].first;
         const NodeId name = tree_[alias].kind == Kind::Name ? alias : tree_[alias].next;
-        if (same_text(name, object)) return position < count_ ? position : -1;
+        if (same_text(name, object)) return position < count_ ? o : -1;
     }
     return -1;
 }
 
 constexpr void ShapeChecker::index(NodeId node) {
     const NodeId object = tree_[node].first;
-    const int position = operand_of(object);
-    if (position < 0) return;
+    int position = 0;
+    const NodeId operand = operand_of(object, position);
+    // An index over another dimension than the declared one reads a part of the axis.
+    if (operand < 0 || tree_[tree_.child(operand, 2)].kind == Kind::Dims) return;
     const KnownShape& shape = shapes_[position];
     const int subscripts = tree_.child_count(node) - 1;
     if (subscripts > shape.rank) return;

@@ -200,6 +200,19 @@ struct WordTable {
 
 inline constexpr WordTable kWordTable;
 
+/// The functions of one scalar or tile, which a kernel's result may be piped into.
+inline constexpr std::string_view kUnaryFunctions[] = {
+#define UNARY(name, op, operand, value) #name,
+#include "quern/lang/functions.def"
+    "relu", "sigmoid", "isnan"};
+
+constexpr bool is_unary_function(std::string_view name) {
+    for (const std::string_view each : kUnaryFunctions) {
+        if (each == name) return true;
+    }
+    return false;
+}
+
 /// Two words of one hash would be taken for one.
 constexpr bool words_are_distinct() {
     for (std::uint16_t id = 1; id < kWordCount; ++id) {

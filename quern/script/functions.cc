@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "quern/dtype.h"
+#include "quern/lang/words.h"
 
 namespace quern::script {
 namespace {
@@ -53,7 +54,7 @@ std::optional<semantics::Piped> piped_into_launch(const lang::Tree& tree, lang::
     if (tree[call].kind != lang::Kind::Call || tree.child_count(call) != 1) return std::nullopt;
     const lang::NodeId callee = tree.child(call, 0);
     const std::string name(tree.text_of(callee));
-    if (!semantics::is_unary_function(name) || pipelines.contains(name)) return std::nullopt;
+    if (!lang::is_unary_function(name) || pipelines.contains(name)) return std::nullopt;
     return semantics::Piped{name, tree[callee].span};
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "quern/lang/words.h"
 #include "quern/semantics/lowering.h"
 #include "quern/support/short_vector.h"
 
@@ -30,20 +31,6 @@ constexpr UnaryRow kUnary[] = {
 };
 
 }  // namespace
-
-const std::vector<std::string>& unary_functions() {
-    // Never destroyed: destructors of the program's own objects may parse a kernel.
-    static const auto& names = *new std::vector<std::string>{
-#define UNARY(name, op, operand, value) #name,
-#include "quern/lang/functions.def"
-        "relu", "sigmoid", "isnan"};
-    return names;
-}
-
-bool is_unary_function(std::string_view name) {
-    const std::vector<std::string>& names = unary_functions();
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool is_zero_of_zero(std::string_view function) {
     [[maybe_unused]] const math::Native<double> x = {0};
@@ -209,7 +196,7 @@ Value Lowering::call(NodeId id) {
         result.span = span;
         return result;
     }
-    if (is_unary_function(function)) {
+    if (lang::is_unary_function(function)) {
         const Value a = expression(arguments[0]);
         return *unary_function(function, a.is_row ? not_a_scalar(arguments[0], a, function) : a,
                                span);

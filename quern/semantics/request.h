@@ -25,10 +25,6 @@ struct Piped {
     lang::Span span;
 };
 
-/// The kernel functions that take one scalar or tile, element by element.
-const std::vector<std::string>& unary_functions();
-bool is_unary_function(std::string_view name);
-
 /// Whether such a function gives 0 for 0.
 bool is_zero_of_zero(std::string_view function);
 
