@@ -40,9 +40,9 @@ public:
     Tensor allocate(Shape shape, DType dtype = DType::Float32);
 
     /// Takes the memory of a tensor back: from now on kernels refuse it, and all tensors over the
-    /// same memory, with E0614. Asynchronous work that was begun before goes on; the memory is free
-    /// when it ends. Throws ValueError if it was taken back before (E0615) or is not of this pool
-    /// (E0616).
+    /// same memory, with E0614. Launches that were begun before, by any thread, go on; the memory
+    /// is free when they end. One whose operand is a future begins when that is there. Throws
+    /// ValueError if it was taken back before (E0615) or is not of this pool (E0616).
     void free(const Tensor& tensor);
 
     /// Whether the tensor was allocated here, its memory taken back or not.

@@ -44,7 +44,7 @@ struct Kernel::Body {
         return frontend::LaunchKey(*source, compute, where.device, pedantic, where.numerics);
     }
 
-    /// Of a call with these. Throws if memory of an operand was taken back.
+    /// Of a call with these.
     frontend::LaunchKey key(const Where& where, std::span<const detail::Input> inputs) const;
 
     Tensor launch(const frontend::LaunchKey& key, std::span<const Tensor> operand_list,
@@ -126,6 +126,14 @@ frontend::Arguments arguments_of(std::span<const Argument> arguments,
     return result;
 }
 
+std::vector<Tensor> that_may_end(std::span<const detail::Input> inputs) {
+    std::vector<Tensor> result;
+    for (const detail::Input& input : inputs) {
+        if (input.tensor && Held::may_end(*input.tensor)) result.push_back(*input.tensor);
+    }
+    return result;
+}
+
 std::pair<std::vector<Tensor>, std::vector<Argument>> taken_apart(
     std::span<const detail::Input> inputs) {
     std::pair<std::vector<Tensor>, std::vector<Argument>> result;
@@ -172,9 +180,7 @@ frontend::LaunchKey Kernel::Body::key(const Where& where,
                                       std::span<const detail::Input> inputs) const {
     frontend::LaunchKey result = key(where);
     for (const detail::Input& input : inputs) {
-        if (input.tensor == nullptr) continue;
-        require_memory(*input.tensor);
-        result.add(*input.tensor);
+        if (input.tensor != nullptr) result.add(*input.tensor);
     }
     for (const detail::Input& input : inputs) {
         if (input.argument != nullptr) result.add(input.argument->name, input.argument->value);
@@ -201,8 +207,10 @@ frontend::OperandInfo Kernel::Body::check(std::span<const Tensor> operand_list,
 }
 
 Tensor Kernel::run(std::span<const Tensor> operands, std::span<const Argument> arguments) const {
-    std::ranges::for_each(operands, require_memory);
-    return run_held(operands, arguments);
+    return or_out_of_memory("kernel", [&] {
+        const Held held(that_may_end(operands));
+        return run_held(operands, arguments);
+    });
 }
 
 Tensor Kernel::run_held(std::span<const Tensor> operands,
@@ -220,6 +228,7 @@ Tensor Kernel::run_held(std::span<const Tensor> operands,
 Tensor Kernel::call(std::span<const detail::Input> inputs) const {
     return or_out_of_memory("kernel", [&] {
         const Where place = where();
+        const Held held(that_may_end(inputs));
         const frontend::LaunchKey key = body_->key(place, inputs);
         if (auto result = frontend::launch_again(key)) return std::move(*result);
         const auto [operands, arguments] = taken_apart(inputs);
@@ -350,7 +359,7 @@ Tensor or_poisoned(Tensor& result, const Launch& launch) {
 void Kernel::call_into(Tensor& result, std::span<const detail::Input> inputs) const {
     or_out_of_memory("kernel", [&] {
         const Where place = where();
-        require_memory(result);
+        const Held held(that_may_end(inputs)), written(that_may_end(std::span(&result, 1)));
         const frontend::LaunchKey key = body_->key(place, inputs);
         require_apart(result, key.operands());
         if (frontend::launch_again_into(key, result)) return;
@@ -405,7 +414,7 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
             const auto with_all = [&] {
                 std::vector<Tensor> got;
                 for (const Future<Tensor>& future : futures) got.push_back(future.get());
-                Held also(got);
+                Held also(got, /*are_held=*/true);
                 return also.during([&] {
                     std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
                     for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = got[i];

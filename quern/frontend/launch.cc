@@ -34,15 +34,12 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
 
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments, const LaunchOptions& options) {
+    const Held held(options.are_held ? std::vector<Tensor>() : that_may_end(operands));
     if (!options.placement.others.empty()) {
-        if (!options.are_held) std::ranges::for_each(operands, require_memory);
         return launch_spread(source, compute, operands, arguments, options);
     }
     LaunchKey key(source, compute, options.placement.device, options.pedantic, options.numerics);
-    for (const Tensor& operand : operands) {
-        if (!options.are_held) require_memory(operand);
-        key.add(operand);
-    }
+    for (const Tensor& operand : operands) key.add(operand);
     for (const auto& [name, number] : arguments) key.add(name, number);
     for (const semantics::Piped& function : options.then) key.add(function);
     for (const FusedOperand& operand : options.fused) key.add(operand);

@@ -1,5 +1,8 @@
 #include "quern/runtime/held.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "quern/runtime/storage.h"
 #include "quern/support/check.h"
 
@@ -14,8 +17,10 @@ namespace {
 
 }  // namespace
 
-void require_memory(const Tensor& operand) {
-    if (!operand.is_alive()) refuse_dead();
+std::vector<Tensor> that_may_end(std::span<const Tensor> tensors) {
+    std::vector<Tensor> result;
+    std::ranges::copy_if(tensors, std::back_inserter(result), Held::may_end);
+    return result;
 }
 
 Held::Held(std::vector<Tensor> tensors, bool are_held) : tensors_(std::move(tensors)) {

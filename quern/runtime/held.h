@@ -44,7 +44,8 @@ private:
     std::size_t begun_ = 0;
 };
 
-/// Throws ValueError with E0614 if the tensor's memory was taken back.
-void require_memory(const Tensor& operand);
+/// Those of them whose memory the program may take back, as a rule none: what has to be held while
+/// others may free it.
+std::vector<Tensor> that_may_end(std::span<const Tensor> tensors);
 
 }  // namespace quern

@@ -11,6 +11,7 @@
 #include "quern/kernel.h"
 #include "quern/memory_pool.h"
 #include "quern/static_kernel.h"
+#include "quern/stream.h"
 #include "tests/tensor_test.h"
 
 namespace quern {
@@ -229,6 +230,24 @@ TEST(AsyncKernel, HoldsWhatAFutureGave) {
         for (int i = 0; i < 4; ++i) other.data<float>()[i] = 50;
     } catch (const OutOfMemory&) {
     }
+    EXPECT_EQ(result.get().values(), (std::vector<double>{2, 2, 2, 2}));
+}
+
+TEST(AsyncKernel, GoesOnWithAFuturesMemoryWhereOtherWorkHoldsIt) {
+    const Kernel sum(
+        "compute(a, b) { @kernel elementwise; for i in 0..len: out[i] = a[i] + b[i] }");
+    MemoryPool pool(Device("interpreter"), 64);
+    Tensor x = pool.allocate({4});
+    for (int i = 0; i < 4; ++i) x.data<float>()[i] = 1;
+    Stream stream;
+    std::promise<void> gate;
+    auto before = stream.run([opened = gate.get_future().share()] {
+        opened.wait();
+        return 0;
+    });
+    const auto result = sum.on(Device("interpreter")).async(stream)(ready_future(x), x);
+    pool.free(x);
+    gate.set_value();
     EXPECT_EQ(result.get().values(), (std::vector<double>{2, 2, 2, 2}));
 }
 

@@ -196,6 +196,37 @@ TEST(MemoryPools, HandMemoryOutAgainWhenTheWorkThatReadsItHasEnded) {
     }
 }
 
+TEST(MemoryPools, HandMemoryOutAgainWhenTheLaunchOfAnotherThreadHasEnded) {
+    for (const DeviceInfo& info : devices()) {
+        SCOPED_TRACE(info.id);
+        if (info.type == "vulkan") continue;
+        const Kernel kernel = Kernel(kLong).on(Device(info.id));
+        MemoryPool pool(Device(info.id), 256);
+        Tensor x = pool.allocate({4});
+        for (int i = 0; i < 4; ++i) x.data<float>()[i] = 1;
+        kernel(x);
+        std::atomic<int> state{0};
+        std::vector<double> got;
+        std::thread launches([&] {
+            state = 1;
+            got = kernel(x).values();
+            state = 2;
+        });
+        while (state == 0) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        pool.free(x);
+        try {
+            Tensor other = pool.allocate({64});
+            for (int i = 0; i < 64; ++i) other.data<float>()[i] = 50;
+        } catch (const OutOfMemory&) {
+            EXPECT_LT(state, 2) << "its memory is free when it ends";
+        }
+        launches.join();
+        EXPECT_EQ(got, (std::vector<double>{2, 2, 2, 2}));
+        EXPECT_EQ(pool.allocate({64}).bytes(), 256u);
+    }
+}
+
 TEST(MemoryPools, AreResetWhileOthersAllocate) {
     MemoryPool pool(Device("interpreter"), 16 * kMiB);
     std::vector<std::thread> threads;
