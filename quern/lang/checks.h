@@ -25,8 +25,13 @@ struct KernelState {
     bool writes_out = false;
     bool reads_unwritten_out = false;
 
-    /// How many ifs are open: what stands in one may run after what stands behind it in a loop.
+    /// How many ifs are open, and loops in others whose bounds have names of the body: what stands
+    /// in one may run after what stands behind it in a loop.
     int conditions = 0;
+    int loops = 0;
+
+    /// A name of the body was used.
+    bool uses_locals = false;
 
     /// Its body is '...'.
     bool is_unwritten = false;
@@ -162,7 +167,10 @@ constexpr void Names::use(std::uint32_t name, std::uint32_t root, Span span, Use
     std::uint32_t b = find(name);
     if (b == 0 && root != name) b = find(root);
     if (b != 0) {
-        if (space_.bindings[b].kind == BindingKind::Out) read_out(span);
+        const BindingKind kind = space_.bindings[b].kind;
+        if (kind == BindingKind::Out) read_out(span);
+        kernel.uses_locals |=
+            kind == BindingKind::Loop || kind == BindingKind::Let || kind == BindingKind::Var;
     } else if (how != Use::Plain) {
         issues_.add(Code::E0411, span, how == Use::Member ? 1 : 0);
     }

@@ -15,6 +15,7 @@ constexpr NodeId Parser::for_statement() {
     names_.open_scope(outer_block);
     NodeId last = -1;
     bool ok = true;
+    names_.kernel.uses_locals = false;
     do {
         advance();
         const NodeId one = loop();
@@ -25,7 +26,12 @@ constexpr NodeId Parser::for_statement() {
         names_.kernel.lost_statement = true;
         ok = skip_to_block(level);
     }
+    const bool may_be_empty = names_.kernel.loops > 0 && names_.kernel.uses_locals;
+    ++names_.kernel.loops;
+    names_.kernel.conditions += may_be_empty;
     const NodeId body = ok ? block(keyword) : -1;
+    names_.kernel.conditions -= may_be_empty;
+    --names_.kernel.loops;
     names_.close_scope(outer_block, bindings);
     if (body < 0) return -1;
     link(node, last, body);

@@ -5,6 +5,22 @@
 namespace quern::lang {
 namespace {
 
+TEST(Names, OutMayBeReadByALoopThatMayBeEmptyBeforeTheStoreStands) {
+    const auto recurrence = [](const std::string& range) {
+        return errors_in(
+            "compute(x) {\n    @kernel custom\n    for w in 0..rows:\n"
+            "        for i in 0..n:\n            var t = x[w, i]\n"
+            "            for k in " +
+            range + ": t = t - out[w, k]\n            out[w, i] = t\n}\n");
+    };
+    EXPECT_EQ(recurrence("0..i"), "");
+    EXPECT_EQ(recurrence("i..n"), "");
+    EXPECT_EQ(recurrence("0..n"), "E0421@6:36") << "the first iteration reads";
+    EXPECT_EQ(errors_in("compute(x) {\n    @kernel custom\n    for i in 0..n, k in 0..i:\n"
+                        "        out[i, k] = out[i, k] + x[i]\n}\n"),
+              "E0421@4:21");
+}
+
 TEST(Names, Check36_AnUndefinedNameThatIsIndexedIsE0411ListingTheOperands) {
     const std::string text =
         "let y = compute(x) {\n    @kernel elementwise\n    for i in 0..len:\n        out[i] = "
