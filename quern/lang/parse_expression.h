@@ -70,6 +70,7 @@ constexpr NodeId Parser::expression(Level lowest, NodeId first) {
     // Levels rise along the stack, so it holds one operator of each at most.
     struct Pending {
         NodeId left;
+        std::uint32_t begin;
         int height;
         Level level;
         Op op;
@@ -79,6 +80,8 @@ constexpr NodeId Parser::expression(Level lowest, NodeId first) {
     Pending pending[8];
     int depth = 0;
     NodeId value = first;
+    // Where the value begins, parentheses included, which nodes do not know of.
+    std::uint32_t begin = first < 0 ? 0 : nodes_[first].span.begin;
     while (true) {
         if (value < 0) {
             if (kind_ == Tok::Bang || is_word(Word::Not)) {
@@ -89,26 +92,29 @@ constexpr NodeId Parser::expression(Level lowest, NodeId first) {
                 if (p_ - token > std::uint32_t(kMaxDepth)) {
                     return fail_at(Code::E0104, tokens_[token + kMaxDepth].span());
                 }
-                pending[depth] = Pending{-1, 0, kNot, Op::Not, token, p_ - 1};
+                pending[depth] = Pending{-1, 0, 0, kNot, Op::Not, token, p_ - 1};
                 ++depth;
             }
+            begin = tokens_[p_].begin;
             value = operand(kAny);
             if (value < 0) return -1;
         }
         const Level level = level_of_next();
         while (depth > 0 && pending[depth - 1].level >= level) {
             const Pending& top = pending[depth - 1];
-            const std::uint32_t end = nodes_[value].span.end();
+            const std::uint32_t end = last_end();
             if (top.level == kNot) {
                 for (std::uint32_t t = top.last_token; t + 1 > top.token; --t) {
                     const NodeId node = add(Kind::Unary, Op::Not, tokens_[t].begin, end);
                     nodes_[node].first = value;
                     value = node;
+                    begin = tokens_[t].begin;
                     grow(height_, 0);
                 }
             } else {
                 if (level == kCompare && top.level == kCompare) return fail(Code::E0203);
-                const NodeId node = add(Kind::Binary, top.op, nodes_[top.left].span.begin, end);
+                begin = top.begin;
+                const NodeId node = add(Kind::Binary, top.op, begin, end);
                 nodes_[node].first = top.left;
                 nodes_[top.left].next = value;
                 value = node;
@@ -123,7 +129,7 @@ constexpr NodeId Parser::expression(Level lowest, NodeId first) {
             continue;
         }
         const Op op = level == kAnd ? Op::And : level == kOr ? Op::Or : binary_op(kind_);
-        pending[depth] = Pending{value, height_, level, op, p_, p_};
+        pending[depth] = Pending{value, begin, height_, level, op, p_, p_};
         ++depth;
         advance();
         value = -1;
@@ -230,8 +236,7 @@ constexpr NodeId Parser::operand(Form form) {
     }
     while (t > minus) {
         --t;
-        const std::uint32_t end = nodes_[value].span.end();
-        const NodeId node = add(Kind::Unary, Op::Neg, tokens_[t].begin, end);
+        const NodeId node = add(Kind::Unary, Op::Neg, tokens_[t].begin, last_end());
         nodes_[node].first = value;
         value = node;
         grow(height_, 0);

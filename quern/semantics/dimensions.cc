@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quern/semantics/bind.h"
 #include "quern/semantics/lowering.h"
 
 // Named dimensions: the rules of specification section 8 that give them values.
@@ -38,6 +39,25 @@ ExprId Lowering::dim_named(const std::string& name, Span span) {
     return kernel_.dim(index, span);
 }
 
+ExprId Lowering::opaque_dim(ExprId expr, NodeId id) {
+    const Span span = span_of(id);
+    for (const auto& [dim, parts] : opaque_) {
+        if (parts == expr) return kernel_.dim(dim, span);
+    }
+    const auto is_taken = [&](const std::string& name) {
+        return std::ranges::any_of(
+            opaque_, [&](const auto& entry) { return kernel_.dims[entry.first].name == name; });
+    };
+    // As it is written, but that a `let` may have the name of a dimension, or of another `let`.
+    std::string name = compact_text(tree_, id);
+    if (tree_[id].kind == Kind::Name || is_taken(name)) name = describe(kernel_, expr);
+    const std::string plain = name;
+    for (int n = 2; is_taken(name); ++n) name = fmt::format("{} #{}", plain, n);
+    const ExprId dim = dim_named(name, span);
+    opaque_[kernel_[dim].a] = expr;
+    return dim;
+}
+
 ExprId Lowering::extent_expression(NodeId id, bool may_be_opaque) {
     extent_context_ = true;
     const Value value = scalar(id, "an extent");
@@ -55,9 +75,8 @@ ExprId Lowering::extent_expression(NodeId id, bool may_be_opaque) {
             !contains(kernel_, term.atom, ExprKind::Dim) || !is_fixed(kernel_, term.atom)) {
             continue;
         }
-        const ExprId opaque = dim_named(compact_text(tree_, id), span_of(id));
+        const ExprId opaque = opaque_dim(expr, id);
         require(expr, opaque, Rule::Declared, Code::E0501, span_of(id));
-        opaque_[kernel_[opaque].a] = expr;
         return opaque;
     }
     return expr;

@@ -325,6 +325,7 @@ private:
     void uses_to_rename(NodeId id, std::string_view name, const Local& local,
                         std::vector<Span>& uses) const;
     Value element_index(NodeId id);
+    void warn_of_hidden_loop(const Local& local);
     void index_position(NodeId node, int position, std::uint32_t operand, Indexed& indexed);
     ExprId slice_end(NodeId node, ExprId absent, bool& bad);
 
@@ -407,6 +408,9 @@ private:
     // dimensions.cc
     ExprId extent_expression(NodeId id, bool may_be_opaque);
     ExprId dim_named(const std::string& name, Span span);
+
+    /// The dimension that stands for an extent which is no sum of dimensions, such as n / 2.
+    ExprId opaque_dim(ExprId expr, NodeId id);
     void require(ExprId left, ExprId right, ir::Rule rule, Code code, Span span);
 
     /// Whether a shape declares another extent, and all dims of `end` have values of declarations
@@ -533,6 +537,9 @@ private:
 
     /// The kind of @kernel, and its stride where it says one: what conv2d is asked to be.
     Span kind_span_;
+
+    /// Where declarations that warn_of_hidden_loop has named are.
+    std::set<std::uint32_t> hidden_loops_;
     Span stride_span_;
 
     // Known better after each round.

@@ -225,6 +225,62 @@ TEST(Rule4, AGuardMayBeTheConditionOfASelectOrTheLeftSideOfAnAnd) {
     }
 }
 
+/// Sums over parts of x, each in a loop of its own.
+std::string sums(const std::string& first, const std::string& second) {
+    const auto loop = [](const std::string& lines) {
+        return "  for p in 0..2:\n" + lines + "      s += x[i]\n";
+    };
+    return "compute(x: [n]) {\n@kernel custom\nfor w in 0..2:\n  var s = 0.0\n" + loop(first) +
+           loop(second) + "  out[w] = s\n}";
+}
+
+TEST(Dimensions, ExtentsOfOneNameInTwoScopesAreTwo) {
+    const Given ten = with({{{10}}});
+    EXPECT_EQ(findings(sums("    let stop = min(n, 4)\n    for i in 0..stop:\n",
+                            "    let stop = min(n, 7)\n    for i in 0..stop:\n"),
+                       ten),
+              "");
+    EXPECT_EQ(findings(sums("    let k = 2\n    for i in 0..n / k:\n",
+                            "    let k = 5\n    for i in 0..n / k:\n"),
+                       ten),
+              "");
+}
+
+TEST(Dimensions, AnExtentWithTheNameOfADimensionIsAnother) {
+    const std::string hidden =
+        "compute(x: [n], z: [m]) {\n@kernel custom\nfor w in 0..m:\n  var s = z[w]\n"
+        "  if s > 0.0:\n    let m = n / 2\n    for i in 0..m: s += x[i]\n  out[w] = s\n}";
+    const Analysed a = analyse(hidden, with({{{10}}, {{3}}}));
+    EXPECT_EQ(a.findings(), "");
+    EXPECT_EQ(a.output(), Shape{3});
+    // Nor does it give a free name a value.
+    const std::string free =
+        "compute(x: [n]) {\n@kernel custom\nfor w in 0..k:\n  var s = 0.0\n  if w == 0:\n"
+        "    let k = n / 2\n    for i in 0..k: s += x[i]\n  out[w] = s\n}";
+    EXPECT_EQ(findings(free, with({{{10}}})), "E0503 3:13 `k`");
+    EXPECT_EQ(findings(free, with({{{10}}}, {{"k", std::int64_t(3)}})), "");
+}
+
+TEST(Dimensions, AnExtentIsTheSameHoweverItIsWritten) {
+    const Given given = with({{{6}}});
+    EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor d in 0..h/2, e in 0..h / 2: "
+                       "out[d, e] = x[d]\n}",
+                       given),
+              "");
+    EXPECT_EQ(findings("compute(x) {\n@kernel custom\nfor d in 0..(h + 1)/2, e in 0..(h+1) / 2: "
+                       "out[d, e] = x[d]\n}",
+                       given),
+              "");
+}
+
+TEST(Dimensions, AnExtentIsNamedWithItsParentheses) {
+    const Analysed a =
+        analyse("compute(x: [n]) {\n@kernel custom\nfor i in 0..(n - 9) / 2 - 7: out[i] = x[i]\n}",
+                with({{{4}}}));
+    EXPECT_EQ(a.findings(), "E0506 3:13 `(n - 9) / 2 - 7`");
+    EXPECT_TRUE(contains(a.words("E0506"), "dimension '(n - 9) / 2 - 7' is"));
+}
+
 TEST(Rule4, AGuardThatIndexesNothingIsAScalarThatNobodyBinds) {
     const std::string text =
         "compute(x) {\n@kernel custom\nfor i in 0..n:\n  var v = 0.0\n  if i < limit: v = x[i]\n  "
