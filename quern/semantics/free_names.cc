@@ -112,9 +112,13 @@ std::set<std::string, std::less<>> free_names(const lang::Tree& tree, NodeId com
 std::set<std::string, std::less<>> names_of_kind(const lang::Tree& tree, NodeId compute) {
     for (NodeId d = tree[tree.child(compute, 2)].first; d >= 0; d = tree[d].next) {
         const NodeId word = tree[d].first, kind = tree[word].next;
-        if (tree.text_of(word) == "kernel" && kind >= 0 && tree.text_of(kind) == "conv2d") {
-            return {"stride", "padding"};
+        if (tree.text_of(word) != "kernel" || kind < 0 || tree.text_of(kind) != "conv2d") continue;
+        std::set<std::string, std::less<>> names = {"stride", "padding"};
+        for (NodeId a = tree[kind].next; a >= 0; a = tree[a].next) {
+            if (tree[a].kind == Kind::NamedArg)
+                names.erase(std::string(tree.text_of(tree[a].first)));
         }
+        return names;
     }
     return {};
 }

@@ -128,7 +128,13 @@ void Lowering::read_kind(const std::vector<NodeId>& arguments) {
     for (std::size_t i = 1; i < arguments.size(); ++i) {
         const NodeId a = arguments[i];
         if (tree_[a].kind != Kind::NamedArg) {
-            if (!is_reduce_ || !reduce_op_.empty()) continue;
+            if (!is_reduce_ || !reduce_op_.empty()) {
+                report(Code::E0313, span_of(a),
+                       fmt::format("'@kernel {}' expects NAME=VALUE, got '{}'", kernel_.kind,
+                                   tree_.text_of(a)))
+                    .help("as in conv2d(stride=2, padding=1)");
+                continue;
+            }
             reduce_op_ = std::string(tree_.text_of(a));
             is_arg_reduce_ = reduce_op_ == "argmin" || reduce_op_ == "argmax";
             continue;
@@ -140,7 +146,7 @@ void Lowering::read_kind(const std::vector<NodeId>& arguments) {
             reduce_axis_ = value;
         } else if (!of_conv2d && !occurs(tree_, body_, key)) {
             report(Code::E0313, span_of(a), fmt::format("the body has no name '{}'", key));
-        } else if (!numbers_.count(key)) {
+        } else {
             numbers_[key] = constant_of(value, key);
             if (key == "stride") stride_span_ = span_of(value);
         }
@@ -269,6 +275,7 @@ void Lowering::begin_round() {
     out_candidates_.clear();
     has_tiles_ = has_shared_ = false;
     barriers_.clear();
+    hidden_loops_.clear();
     yield_var_ = yield_index_ = ir::kNone;
     next_reduced_axes_ = 0;
     axes_are_separable_ = true;

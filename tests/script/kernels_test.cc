@@ -276,6 +276,10 @@ TEST(ScriptKernels, AConvolutionTakesNoNumberOfTheScriptThatItDoesNotName) {
     EXPECT_EQ(shape("", given), (Shape{1, 1, 4, 4}));
     EXPECT_EQ(shape("let stride = 3\nlet padding = 1\n", given), (Shape{1, 1, 4, 4}));
     EXPECT_EQ(shape("let stride = true\nlet padding = 0.5\n", given), (Shape{1, 1, 4, 4}));
+    const std::string own = "let stride = 3\n" + convolution;
+    std::string stated = own;
+    stated.replace(stated.find("conv2d"), 6, "conv2d(stride=1)");
+    EXPECT_EQ(tensor_in(run_text(stated, given), "y").shape(), (Shape{1, 1, 4, 4}));
     Bindings of_the_call = given;
     of_the_call["stride"] = true;
     EXPECT_EQ(error_of(convolution, of_the_call), "E0309 at 2:13");

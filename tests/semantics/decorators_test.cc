@@ -125,6 +125,31 @@ TEST(Check38, AConvolutionIsRefusedOrExplainedAtItsKind) {
     }
 }
 
+TEST(Check38, AConvolutionsOwnNumbersAreNotTheCallers) {
+    std::string text = example_text("11");
+    text.replace(text.find("@kernel conv2d"), 14, "@kernel conv2d(stride=1)");
+    Given given = with({{{1, 1, 5, 5}}, {{1, 1, 3, 3}}, {{1}}});
+    EXPECT_EQ(analyse(text, given).output(), (Shape{1, 1, 3, 3}));
+    given.arguments = {{"stride", std::int64_t(2)}};
+    EXPECT_EQ(analyse(text, given).output(), (Shape{1, 1, 3, 3}));
+    text.replace(text.find("(stride=1)"), 10, "(stride=0)");
+    EXPECT_EQ(analyse(text, given).findings(), "E0309 3:27 `0`");
+}
+
+TEST(Check38, AKindsNumbersHaveNames) {
+    std::string text = example_text("11");
+    text.replace(text.find("@kernel conv2d"), 14, "@kernel conv2d(2, 1)");
+    EXPECT_EQ(findings(text, with({{{1, 1, 5, 5}}, {{1, 1, 3, 3}}, {{1}}})),
+              "E0313 3:20 `2`; E0313 3:23 `1`");
+    EXPECT_EQ(findings("compute(x) {\n@kernel elementwise(3)\nfor i in 0..len: out[i] = x[i]\n}",
+                       with({{{4}}})),
+              "E0313 2:21 `3`");
+    EXPECT_EQ(findings("compute(x) {\n@kernel reduce(+, max)\nfor i in 0..len: yield x[i]\n}",
+                       with({{{4}}}))
+                  .substr(0, 5),
+              "E0313");
+}
+
 TEST(Check49, YieldsFitTheirOperator) {
     const Given v = with({{{4}}}), m = with({{{2, 3}}});
     const auto one = [&](const std::string& kind, const std::string& body) {
