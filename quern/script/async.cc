@@ -69,10 +69,12 @@ Value Interpreter::await_future(NodeId id) {
         const auto* integer = timeout.as<std::int64_t>();
         const auto* number = timeout.as<double>();
         const double seconds = integer ? double(*integer) : number ? *number : -1;
-        if (!(seconds >= 0)) {
+        // A size in bytes is an integer, too.
+        const bool is_size = node(timeout_at).kind == Kind::Int && text(timeout_at).ends_with('B');
+        if (!(seconds >= 0) || is_size) {
             fail(Code::E0441, timeout_at,
                  fmt::format("timeout expects a time, such as 100ms or 2s, got {}",
-                             to_string(timeout)));
+                             is_size ? text(timeout_at) : to_string(timeout)));
         }
         if (!future->wait_for(std::chrono::duration<double>(seconds))) {
             // Its error is not lost: the script still waits for it at its end.

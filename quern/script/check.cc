@@ -302,7 +302,7 @@ private:
     void pipeline_arguments(NodeId callee, NodeId id, int positional,
                             const std::vector<NodeId>& named) {
         const int expected = tree_.child_count(child(id, 1));
-        if (positional != expected) {
+        if (positional != expected && named.empty()) {
             error(Code::E0504, callee,
                   fmt::format("pipeline '{}' expects {} operand{}, got {}", text(callee), expected,
                               expected == 1 ? "" : "s", positional))
@@ -332,27 +332,30 @@ private:
             error(Code::E0408, child(a, 0),
                   fmt::format("'{}' has no argument '{}'", name, text(child(a, 0))));
         }
-        named_arguments(callee, function, positional, named, is_of_object);
-        const int given = positional + int(named.size());
-        if (given < function.least || given > function.most) {
+        if (!named_arguments(callee, function, positional, named, is_of_object)) return;
+        // What a method belongs to is no argument of it.
+        const int given = positional + int(named.size()) - int(is_of_object);
+        const int least = function.least - int(is_of_object);
+        const int most = function.most - int(is_of_object);
+        if (given < least || given > most) {
             const std::string expected =
-                function.least == function.most
-                    ? fmt::format("{}", function.least)
-                    : fmt::format("{} to {}", function.least, function.most);
+                least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
             error(Code::E0408, callee,
                   fmt::format("'{}' expects {} argument{}, got {}", name, expected,
                               expected == "1" ? "" : "s", given));
         }
     }
 
-    /// Names that stand for an argument that is there already, and arguments that no name can be.
-    void named_arguments(NodeId callee, const Function& function, int positional,
+    /// Names that stand for an argument that is there already, and arguments that no name can be:
+    /// false if there are too few of these.
+    bool named_arguments(NodeId callee, const Function& function, int positional,
                          const std::vector<NodeId>& named, bool is_of_object) {
         const int unnamed = function.unnamed();
         if (positional < unnamed && positional + int(named.size()) >= unnamed) {
             error(Code::E0408, callee,
                   fmt::format("'{}' expects {} arguments without a name, got {}", function.name,
                               unnamed, positional));
+            return false;
         }
         // The first argument of allocate() may be a pool, which only its value says.
         const bool may_have_pool = function.name == "allocate" && !is_of_object;
@@ -367,6 +370,7 @@ private:
             if (given.insert(name).second) continue;
             error(Code::E0408, child(a, 0), fmt::format("'{}' is given twice", name));
         }
+        return true;
     }
 
     void suggest(Diagnostics::Entry& entry, std::string_view name,

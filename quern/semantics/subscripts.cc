@@ -29,6 +29,22 @@ void Lowering::uses_to_rename(NodeId id, std::string_view name, const Local& loc
     }
 }
 
+/// A local integer that has the name of a loop variable around it. Where one is no integer, indices
+/// skip it, so the text's own checks leave both to this.
+void Lowering::warn_of_hidden_loop(const Local& local) {
+    if (local.kind != Local::Kind::Let && local.kind != Local::Kind::Var) return;
+    for (const auto& scope : scopes_) {
+        for (const Local& outer : scope) {
+            if (&outer == &local) return;
+            if (outer.kind != Local::Kind::Loop || outer.name != local.name) continue;
+            if (!hidden_loops_.insert(local.span.begin).second) return;
+            report(Code::W0701, local.span, fmt::format("'{}' shadows another name", local.name))
+                .note_at(outer.span, "the name that it hides is declared here");
+            return;
+        }
+    }
+}
+
 Value Lowering::element_index(NodeId id) {
     // A name in an index means the innermost integer of that name.
     if (tree_[id].kind == Kind::Name) {
@@ -57,6 +73,8 @@ Value Lowering::element_index(NodeId id) {
                     std::vector<Span> uses;
                     uses_to_rename(body_, text, *skipped, uses);
                     for (const Span use : uses) entry.fix(use, renamed);
+                } else {
+                    warn_of_hidden_loop(*local);
                 }
                 return value;
             }

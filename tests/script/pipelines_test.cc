@@ -46,7 +46,7 @@ TEST(ScriptPipelines, ARankThatDoesNotFitIsRefused) {
 TEST(ScriptPipelines, TheNumberOfOperandsMustFit) {
     EXPECT_EQ(error_of(with_identity("(t: tensor)", "f(x, x)"), kMatrix), "E0504 at 3:9");
     EXPECT_EQ(error_of(with_identity("(t: tensor)", "f()"), kMatrix), "E0504 at 3:9");
-    EXPECT_EQ(error_of(with_identity("(t: tensor)", "f(t=x)"), kMatrix), "E0504 at 3:9");
+    EXPECT_EQ(error_of(with_identity("(t: tensor)", "f(t=x)"), kMatrix), "E0408 at 3:11");
     EXPECT_EQ(error_of(with_identity("(t: tensor)", "x |> f()"), kMatrix), "no error");
 }
 

@@ -76,6 +76,17 @@ TEST(Check42, TheIndexRuleLeavesAnIntegerAlone) {
     EXPECT_EQ(findings(text, kVector), "");
 }
 
+TEST(Check52, AnIntegerThatHidesALoopsVariableFromAnIndexIsWarnedOf) {
+    const std::string before = "for i in 0..n:\n  var s = x[i]\n  if s > 1.0:\n";
+    for (const char* use : {"s = x[i]", "s = x[i] + s * i", "s = x[i] + x[i]"}) {
+        EXPECT_EQ(
+            findings(over_x(before + "    let i = 0\n    " + use + "\n  out[i] = s"), kVector),
+            "W0701 6:9 `i`")
+            << use;
+    }
+    EXPECT_EQ(findings(over_x(before + "    let j = 0\n    s = x[j]\n  out[i] = s"), kVector), "");
+}
+
 TEST(Check51, FunctionsAndTheirArity) {
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = gelu(x[i])"), kVector), "E0407 3:25 `gelu`");
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = exp(x[i], x[i])"), kVector).substr(0, 5),
