@@ -201,17 +201,21 @@ std::string to_string(const Diagnostic& diagnostic) {
     if (!diagnostic.code.empty()) text += fmt::format("[{}]", diagnostic.code);
     text += fmt::format(": {}", diagnostic.message);
     if (diagnostic.line > 0) {
-        // Tabs are kept, so that the caret stands under its character whatever their width.
+        // Columns are bytes; a character of UTF-8 is shown as one.
+        const auto is_rest_of_character = [](char c) { return (c & 0xC0) == 0x80; };
         const auto column = static_cast<std::size_t>(std::max(diagnostic.column - 1, 0));
         std::string margin = diagnostic.source.substr(0, column);
+        const std::size_t behind = column - margin.size();
+        std::erase_if(margin, is_rest_of_character);
+        // Tabs are kept, so that the caret stands under its character whatever their width.
         std::replace_if(
             margin.begin(), margin.end(), [](char c) { return c != '\t'; }, ' ');
-        margin.resize(column, ' ');
-        const std::size_t rest = std::max(diagnostic.source.size(), column + 1) - column;
-        const auto length =
-            std::min<std::size_t>(static_cast<std::size_t>(std::max(diagnostic.length, 1)), rest);
+        margin.append(behind, ' ');
+        const auto length = static_cast<std::size_t>(std::max(diagnostic.length, 1));
+        std::string marked = behind > 0 ? "" : diagnostic.source.substr(column, length);
+        std::erase_if(marked, is_rest_of_character);
         text += fmt::format("\n{:>5} | {}\n      | {}^{}", diagnostic.line, diagnostic.source,
-                            margin, std::string(length - 1, '~'));
+                            margin, std::string(std::max<std::size_t>(marked.size(), 1) - 1, '~'));
     }
     for (const std::string& note : diagnostic.notes) text += "\nnote: " + note;
     for (const std::string& help : diagnostic.help) text += "\nhelp: " + help;

@@ -73,6 +73,21 @@ TEST(RenderedDiagnostic, KeepsTabsBeforeTheCaret) {
               "      | \t  ^");
 }
 
+TEST(RenderedDiagnostic, CountsACharacterOfSeveralBytesOnce) {
+    Diagnostic diagnostic;
+    diagnostic.code = "E0200";
+    diagnostic.message = "expected a value";
+    diagnostic.file = "a.quern";
+    diagnostic.line = 1;
+    diagnostic.source = "let a = [\"\u00e4\u00f6\u20ac\", \u00d7\u00d7]";
+    diagnostic.column = int(diagnostic.source.find("\u00d7")) + 1;
+    diagnostic.length = 4;
+    EXPECT_EQ(to_string(diagnostic),
+              "a.quern:1:21: error[E0200]: expected a value\n"
+              "    1 | let a = [\"\u00e4\u00f6\u20ac\", \u00d7\u00d7]\n"
+              "      |                 ^~");
+}
+
 TEST(RenderedDiagnostic, StopsTheUnderlineAtTheEndOfTheLine) {
     const auto list = found_in("config {\n    compute_device: \"interpreter\n}\n");
     ASSERT_EQ(list.size(), 1u);
