@@ -163,10 +163,11 @@ private:
                                    kernel_[t.atom].a == d;
                         });
                     if (!here) continue;
-                    const int at = places_.place(c.span.begin).first;
-                    reasons.push_back(fmt::format("{} ({}, line {})",
-                                                  semantics::describe(kernel_, other),
-                                                  semantics::to_string(c.rule), at));
+                    std::string reason =
+                        fmt::format("{} ({}, line {})", semantics::describe(kernel_, other),
+                                    semantics::to_string(c.rule), places_.at(c.span).line);
+                    if (std::ranges::find(reasons, reason) == reasons.end())
+                        reasons.push_back(std::move(reason));
                 }
             }
             if (reasons.empty()) continue;

@@ -42,6 +42,9 @@ std::string describe(const ir::Kernel& kernel, ExprId id) {
         case ExprKind::Dim:
             return kernel.dims[e.a].name;
         case ExprKind::Extent:
+            if (kernel.buffers[e.a].flat) {
+                return fmt::format("the elements of '{}'", kernel.buffers[e.a].name);
+            }
             return fmt::format("axis {} of '{}'", e.b, kernel.buffers[e.a].name);
         case ExprKind::Symbol:
             return kernel.symbols[e.a].name;

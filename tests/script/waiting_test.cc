@@ -196,6 +196,16 @@ TEST(WaitingLaunches, ExplainNamesALineOfTheScript) {
     EXPECT_EQ(explained.find("line 1"), std::string::npos) << explained;
 }
 
+TEST(WaitingLaunches, ExplainOfAHostFunctionNamesTheLineOfItsCall) {
+    std::string explained;
+    RunOptions options;
+    options.explained = [&](std::string_view, const std::string& text) { explained = text; };
+    run_text("let one = 1\nlet w = relu(x)\n", {{"x", counting({2, 3})}}, options);
+    EXPECT_NE(explained.find("len = 6, from the elements of 'x' (declared, line 2)"),
+              std::string::npos)
+        << explained;
+}
+
 TEST(WaitingLaunches, DevicesDoNotShareAKernel) {
     const std::string body =
         indented("let z = " + kMultiplyAdd) +
