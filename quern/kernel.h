@@ -107,7 +107,8 @@ public:
     /// is made apart and copied.
     ///
     /// Throws ShapeError, DTypeError or DeviceError before any work if `result` does not fit, and
-    /// ValueError if it has memory in common with an operand; else as a call does. If the kernel
+    /// ValueError if it has memory in common with an operand, or lies between elements of one whose
+    /// rows lie between each other; else as a call does. If the kernel
     /// fails while it runs, `result` is poisoned: every bit is 1, NaN in a float; a bool is true.
     template <class... Inputs>
     void into(Tensor& result, const Inputs&... inputs) const {

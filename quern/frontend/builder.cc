@@ -173,7 +173,8 @@ std::string KernelBuilder::fresh(std::string_view stem) {
 
 std::pair<std::vector<Expr>, std::string> KernelBuilder::loops_over(
     const std::vector<Expr>& extents, std::size_t expected) {
-    if (extents.size() != expected || extents.empty()) {
+    if (expected == 0) raise(ValueError("[builder] expected a loop, got a body of no argument"));
+    if (extents.size() != expected) {
         raise(ValueError(
             fmt::format("[builder] expected {} extents, one for each argument of the body, got {}",
                         expected, extents.size())));

@@ -26,7 +26,8 @@ constexpr Mend kWordMends[] = {
     {" class struct ", "there are kernels, pipelines and values, no classes"},
     {" import from include using ", "there is nothing to import: every function has its name"},
     {" auto const constexpr int long short unsigned float double half char size_t uint ",
-     "declare a name with `let v = ...`, or with `var v = ...` if it is assigned again"},
+     "declare a name with `let v = ...`, or with `var v = ...` if it is assigned again; convert "
+     "with `int32(v)` or `float32(v)`"},
     {" mut ", "a name that is assigned again is declared with `var`"},
     {" elif elseif elsif ", "write `else if`"},
     {" while do loop until ", "the only loop is `for i in 0..n:`"},

@@ -184,6 +184,7 @@ TEST(Builder, RefusesABodyWithAnotherNumberOfLoops) {
     KernelBuilder k;
     const Expr n = k.dim("n");
     EXPECT_THROWS(ValueError, "expected 1 extents", k.loops({n, n}, [](Expr) {}));
+    EXPECT_THROWS(ValueError, "expected a loop", k.loops({}, [] {}));
 }
 
 TEST(Builder, TakesBackWhatAFunctionBeganThatThrows) {
