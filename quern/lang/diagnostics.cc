@@ -150,6 +150,12 @@ std::vector<Diagnostic> Diagnostics::sorted() const {
     std::vector<Diagnostic> result;
     result.reserve(order.size());
     for (const std::size_t i : order) result.push_back(list_[i].second);
+    if (errors_ == kLimit) {
+        const auto last = std::find_if(result.rbegin(), result.rend(), [](const Diagnostic& d) {
+            return d.severity == Severity::Error;
+        });
+        last->notes.push_back(fmt::format("after {} errors no more are looked for", kLimit));
+    }
     return result;
 }
 

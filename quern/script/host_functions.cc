@@ -170,8 +170,11 @@ Value Interpreter::to_device(const Arguments& arguments) {
     const Argument* copy_at = arguments.find("copy", 2);
     const bool* copy = copy_at != nullptr ? copy_at->value.as<bool>() : nullptr;
     if (tensor == nullptr || id == nullptr || (copy_at != nullptr && copy == nullptr)) {
+        const NodeId wrong = tensor == nullptr ? tensor_at.node
+                             : id == nullptr   ? device_at.node
+                                               : copy_at->node;
         fail(
-            Code::E0441, tensor_at.node,
+            Code::E0441, wrong,
             fmt::format("'to_device' expects a tensor, a device and perhaps a truth value as copy, "
                         "got {}, {}{}",
                         describe(tensor_at.value), describe(device_at.value),

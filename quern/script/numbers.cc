@@ -290,8 +290,9 @@ NumberResult combine(Op op, const Value& left, const Value& right) {
     const bool same_truths = left.as<bool>() != nullptr && right.as<bool>() != nullptr &&
                              (op == Op::Equal || op == Op::NotEqual);
     if (!numbers || op == Op::MatMul || (truths && !same_truths)) {
-        return NumberFault{Code::E0441, fmt::format("'{}' expects numbers, got {} and {}",
-                                                    symbol(op), describe(left), describe(right))};
+        const char* const expected = op == Op::MatMul ? "tiles of a kernel" : "numbers";
+        return NumberFault{Code::E0441, fmt::format("'{}' expects {}, got {} and {}", symbol(op),
+                                                    expected, describe(left), describe(right))};
     }
     if (left.as<double>() != nullptr || right.as<double>() != nullptr) {
         return floats(op, as_double(left), as_double(right));

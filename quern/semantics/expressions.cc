@@ -256,7 +256,9 @@ Value Lowering::undefined_name(const std::string& name, bool bindable, Span span
     } else if (const auto close = lang::nearest(name, known); !close.empty()) {
         entry.help(fmt::format("did you mean '{}'?", close[0]));
     }
-    if (bindable) {
+    if (name == "true" || name == "false") {
+        entry.help(fmt::format("write bool({})", int(name == "true")));
+    } else if (bindable) {
         entry.help(fmt::format("bind it: arg(\"{}\", value) in C++, --arg {}=VALUE for a script",
                                name, name));
     }

@@ -110,6 +110,10 @@ void Lowering::read_decorators(NodeId decorators) {
             for (const NodeId a : arguments) {
                 if (tree_[a].kind != Kind::NamedArg) continue;
                 const std::string tile(tree_.text_of(tree_[a].first));
+                if (tile_names_.contains(tile)) {
+                    report(Code::E0313, span_of(a), fmt::format("'{}' is given twice", tile));
+                    continue;
+                }
                 tile_names_[tile] = constant_of(tree_.child(a, 1), "tile size");
                 tile_order_.emplace_back(tile, span_of(a));
             }

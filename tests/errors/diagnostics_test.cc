@@ -213,6 +213,8 @@ TEST(SeveralDiagnostics, StopAtTwentyErrors) {
     const auto list = found_in(kernel_of(lines));
     EXPECT_EQ(list.size(), 20u);
     EXPECT_EQ(list.back().line, 23);
+    EXPECT_EQ(list.back().notes.back(), "after 20 errors no more are looked for");
+    EXPECT_TRUE(list.front().notes.empty());
 
     Diagnostics diagnostics(std::string(100, 'a'));
     for (std::uint32_t n = 0; n < 50; ++n) diagnostics.add(Code::E0411, {n, 1}, "error");

@@ -113,7 +113,8 @@ TEST(ScriptFunctions, MovingToTheSameDeviceSharesStorage) {
     EXPECT_TRUE(tensor_in(results, "c").shares_storage_with(x));
     EXPECT_EQ(error_of("let r = x.to_device(\"cuda:9\")", kX), "E0601 at 1:21");
     EXPECT_EQ(error_of("let id = \"cuda:9\"\nlet r = x.to_device(id)", kX), "E0601 at 2:21");
-    EXPECT_EQ(error_of("let r = x.to_device(3)", kX), "E0441 at 1:9");
+    EXPECT_EQ(error_of("let r = x.to_device(3)", kX), "E0441 at 1:21");
+    EXPECT_EQ(error_of("let r = x.to_device(\"cpu\", copy=1)", kX), "E0441 at 1:33");
 }
 
 TEST(ScriptFunctions, DevicesAreListed) {

@@ -136,6 +136,13 @@ TEST(Check38, AConvolutionsOwnNumbersAreNotTheCallers) {
     EXPECT_EQ(analyse(text, given).findings(), "E0309 3:27 `0`");
 }
 
+TEST(Check31, ATileHasOneSize) {
+    const std::string text =
+        "compute(x) {\n@kernel custom\n@tile(block=4, block=8)\nfor i in 0..n step block: "
+        "out[i:i+block] = x[i:i+block]\n}";
+    EXPECT_EQ(findings(text, with({{{8}}})), "E0313 3:16 `block=8`");
+}
+
 TEST(Check38, AKindsNumbersHaveNames) {
     std::string text = example_text("11");
     text.replace(text.find("@kernel conv2d"), 14, "@kernel conv2d(2, 1)");

@@ -87,6 +87,16 @@ TEST(Check52, AnIntegerThatHidesALoopsVariableFromAnIndexIsWarnedOf) {
     EXPECT_EQ(findings(over_x(before + "    let j = 0\n    s = x[j]\n  out[i] = s"), kVector), "");
 }
 
+TEST(Names, OfTruthValuesHaveAHelpOfTheirOwn) {
+    for (const auto& [name, help] : {std::pair{"true", "bool(1)"}, {"false", "bool(0)"}}) {
+        const Analysed a =
+            analyse(over_x(std::string("for i in 0..n: out[i] = select(") + name + ", x[i], 0.0)"),
+                    kVector);
+        EXPECT_TRUE(contains(a.words("E0411"), help));
+        EXPECT_FALSE(contains(a.words("E0411"), "bind it"));
+    }
+}
+
 TEST(Check51, FunctionsAndTheirArity) {
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = gelu(x[i])"), kVector), "E0407 3:25 `gelu`");
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = exp(x[i], x[i])"), kVector).substr(0, 5),
