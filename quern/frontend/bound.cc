@@ -88,9 +88,7 @@ BoundKernel bind_launch(const lang::Source& source, lang::NodeId compute,
 BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
                   std::span<const Tensor> operands, const Arguments& arguments,
                   const LaunchOptions& options) {
-    BoundLaunch launch;
-    const std::vector<OperandInfo> infos = infos_of(operands);
-    static_cast<BoundKernel&>(launch) = bind_launch(source, compute, infos, arguments, options);
+    BoundLaunch launch(bind_launch(source, compute, infos_of(operands), arguments, options));
     launch.compute = compute;
     launch.numerics = options.numerics;
     const ir::Kernel& kernel = launch.kernel();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "quern/frontend/prepare.h"
@@ -29,6 +30,8 @@ struct BoundKernel {
     semantics::Binding binding;
 
     const ir::Kernel& kernel() const { return prepared->lowered.kernel; }
+
+    /// Refers to this.
     ir::Environment environment() const;
 
     /// True if compiled code writes every element of the output: then it need not be cleared.
@@ -47,6 +50,8 @@ BoundKernel bind_launch(const lang::Source& source, lang::NodeId compute,
 
 /// A launch of which everything is known but where its result is.
 struct BoundLaunch : BoundKernel {
+    explicit BoundLaunch(BoundKernel kernel) : BoundKernel(std::move(kernel)) {}
+
     lang::NodeId compute = -1;
     Numerics numerics = Numerics::Strict;
 

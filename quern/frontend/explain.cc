@@ -67,10 +67,11 @@ public:
     /// The work-groups of each stage.
     void groups(const std::vector<vulkan::Groups>& groups) { groups_ = groups; }
 
-    std::string text(std::span<const OperandInfo> operands, const semantics::Binding* binding,
-                     std::span<const Shape> shapes) {
+    /// `launch` of `operands`, or null where there are none.
+    std::string text(std::span<const OperandInfo> operands, const BoundKernel* launch) {
+        const semantics::Binding* const binding = launch ? &launch->binding : nullptr;
         binding_ = binding;
-        if (binding) environment_ = {binding->dims, shapes, {}, {}};
+        if (launch) environment_ = launch->environment();
         line("kernel", kernel_.kind);
         for (std::uint32_t i = 0; i < kernel_.operand_count; ++i) {
             const ir::Buffer& b = kernel_.buffers[i];
@@ -101,7 +102,7 @@ public:
             }
             line("work-group", sizes + ", innermost first (a hint)");
         }
-        if (binding) traffic(operands);
+        if (launch) traffic(*launch);
         return text_;
     }
 
@@ -215,8 +216,8 @@ private:
         return text;
     }
 
-    void traffic(std::span<const OperandInfo> operands) {
-        const Work work = work_of(kernel_, operands, *binding_, environment_.shapes);
+    void traffic(const BoundKernel& launch) {
+        const Work work = work_of(launch);
         line("bytes", fmt::format("{} read, {} written, each element once",
                                   quantity(work.read, "B"), quantity(work.written, "B")));
         line("operations",
@@ -286,7 +287,7 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
     if (device.is_cpu() || device.is_vulkan()) {
         add_schedule(report, device, launch, options.numerics);
     }
-    return report.text(operands, &launch.binding, launch.shapes);
+    return report.text(operands, &launch);
 }
 
 std::string explain(const lang::Source& source, lang::NodeId compute,
@@ -294,7 +295,7 @@ std::string explain(const lang::Source& source, lang::NodeId compute,
     lang::Diagnostics diagnostics(source);
     const auto lowered = lower_text(source, compute, std::move(then), diagnostics);
     diagnostics.raise();
-    return Report(source, *lowered).text({}, nullptr, {});
+    return Report(source, *lowered).text({}, nullptr);
 }
 
 }  // namespace quern::frontend

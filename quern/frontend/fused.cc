@@ -59,13 +59,13 @@ bool stays_inside(const ir::Kernel& kernel, const ir::Environment& environment) 
 bool may_wait(const LaunchRequest& request) {
     if (!request.options.placement.others.empty() || request.options.part) return false;
     if (std::ranges::any_of(request.operands, Held::may_end)) return false;
-    if (!ir::is_elementwise(prepared(request)->lowered.kernel)) return false;
     // Operands elsewhere are E0602 then.
     if (request.options.placement.device.is_vulkan() && request.options.pedantic) return false;
     const BoundKernel launch =
         bind_launch(*request.source, request.compute, infos_of(request.operands), request.arguments,
                     request.options);
-    return stays_inside(launch.kernel(), launch.environment());
+    return ir::is_elementwise(launch.kernel()) &&
+           stays_inside(launch.kernel(), launch.environment());
 }
 
 std::optional<LaunchRequest> fused(const std::shared_ptr<const LaunchRequest>& producer,

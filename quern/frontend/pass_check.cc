@@ -78,12 +78,7 @@ void PassCheck::unless_out_of_memory(const Work& work) {
 }
 
 bool PassCheck::is_small() const {
-    std::vector<OperandInfo> operands;
-    for (std::size_t i = 0; i < launch_.views.size(); ++i) {
-        operands.push_back({launch_.views[i].dtype, launch_.shapes[i]});
-    }
-    const Work work =
-        work_of(launch_.prepared->lowered.kernel, operands, launch_.binding, launch_.shapes);
+    const Work work = work_of(launch_);
     return work.operations + work.functions + work.points <= most_work_ &&
            work.bytes() <= most_work_;
 }
@@ -92,7 +87,7 @@ void PassCheck::check(std::string_view pass, const ir::Kernel& kernel) {
     if (kernel_.empty()) {
         is_off_ = !is_small();
         if (is_off_) return;
-        kernel_ = ir::identity(launch_.prepared->lowered.kernel);
+        kernel_ = ir::identity(launch_.kernel());
         expected_ = interpreted(launch_.prepared->program);
         is_off_ = double(interpret::Program::steps_of_last_run()) > kMostMore * most_work_;
         if (is_off_) return;

@@ -13,7 +13,7 @@ namespace {
 
 std::pair<std::shared_ptr<const CompiledKernel>, ReadyLaunch> compile_and_bind(
     const BoundLaunch& launch, schedule::Observer* observer) {
-    const ir::Kernel& kernel = launch.prepared->lowered.kernel;
+    const ir::Kernel& kernel = launch.kernel();
     std::vector<ir::OperandView> views;
     for (const interpret::View& v : launch.views) {
         views.push_back({kAnywhere, v.dtype, v.shape, v.strides});

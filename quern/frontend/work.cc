@@ -170,8 +170,10 @@ private:
 
     Sum loop(const ir::Stmt& s) {
         const auto begin = number(s.value), end = number(s.end), step = number(s.step);
-        Around around{is_nest(s.body), {s.symbol}, {}};
+        Around around{is_nest(s.body), {s.symbol}, {}, {}};
         collect(s.body, around);
+        around.places = around.symbols;
+        collect_moving(s.body, around.places);
         std::vector<ir::SymbolId> carried;
         collect_carried(s.body, carried);
         around_.push_back(std::move(around));
@@ -250,6 +252,9 @@ private:
         bool is_nest = false;
         std::vector<ir::SymbolId> symbols;
         std::vector<ir::BufferId> buffers;
+
+        /// The symbols, and variables of loops inside that begin elsewhere in each iteration.
+        std::vector<ir::SymbolId> places;
     };
 
     /// As the loops of a product are: they hold sums, and nothing is decided or named in them.
@@ -271,6 +276,16 @@ private:
         }
     }
 
+    void collect_moving(const std::vector<ir::Stmt>& body,
+                        std::vector<ir::SymbolId>& places) const {
+        for (const ir::Stmt& s : body) {
+            const bool moves = s.kind == StmtKind::For && uses(s.value, places);
+            if (moves) places.push_back(s.symbol);
+            collect_moving(s.body, places);
+            collect_moving(s.otherwise, places);
+        }
+    }
+
     Loops all_around() const { return Loops(around_.size(), true); }
 
     /// The loops in whose iterations an expression is evaluated: all, but for those of the
@@ -279,19 +294,20 @@ private:
         Loops loops = all_around();
         for (std::size_t l = around_.size(); l > 0 && around_[l - 1].is_nest;) {
             --l;
-            loops[l] = differs_in(nodes, around_[l]);
+            loops[l] = differs_in(nodes, around_[l].symbols, around_[l].buffers);
         }
         return loops;
     }
 
-    bool differs_in(const ir::ExprIds& nodes, const Around& around) const {
+    bool differs_in(const ir::ExprIds& nodes, const std::vector<ir::SymbolId>& symbols,
+                    const std::vector<ir::BufferId>& buffers) const {
         const auto has = [](const auto& list, std::uint32_t id) {
             return std::ranges::find(list, id) != list.end();
         };
         return std::ranges::any_of(nodes, [&](ExprId node) {
             const ir::Expr& e = kernel_[node];
-            return (e.kind == ir::ExprKind::Symbol && has(around.symbols, e.a)) ||
-                   (e.kind == ir::ExprKind::Load && has(around.buffers, e.a));
+            return (e.kind == ir::ExprKind::Symbol && has(symbols, e.a)) ||
+                   (e.kind == ir::ExprKind::Load && has(buffers, e.a));
         });
     }
 
@@ -305,7 +321,7 @@ private:
             for (int p = 0; p < e.count; ++p) {
                 const ir::ExprIds place = ir::reachable(kernel_, kernel_.index_of(e, p));
                 for (std::size_t l = 0; l < loops.size(); ++l) {
-                    loops[l] = loops[l] || differs_in(place, around_[l]);
+                    loops[l] = loops[l] || differs_in(place, around_[l].places, around_[l].buffers);
                 }
             }
             sum.reads[{std::move(loops), e.a}] += 1;
@@ -364,12 +380,9 @@ private:
 
 }  // namespace
 
-Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
-             const semantics::Binding& binding, std::span<const Shape> shapes) {
-    ir::Environment environment;
-    environment.dims = binding.dims;
-    environment.shapes = shapes;
-    Counter counter(kernel, environment);
+Work work_of(const BoundKernel& launch) {
+    const ir::Kernel& kernel = launch.kernel();
+    Counter counter(kernel, launch.environment());
     const Sum sum = counter.block(kernel.body);
     Work work;
     for (const auto& entry : sum.operations) {
@@ -378,25 +391,24 @@ Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
     }
     work.points = sum.points.value_or(1);
     work.is_least = counter.is_least();
-    std::vector<double> reads(operands.size(), 0);
+    std::vector<double> reads(launch.shapes.size(), 0);
     for (const auto& [place, count] : sum.reads) reads[place.second] += count;
-    for (std::size_t n = 0; n < operands.size(); ++n) {
-        const OperandInfo& o = operands[n];
-        const double all = double(element_count(o.shape));
+    for (std::size_t n = 0; n < reads.size(); ++n) {
+        const double all = double(element_count(launch.shapes[n]));
         // Loops whose trips are not known may read everything.
         const bool is_all = work.is_least && reads[n] > 0;
-        work.read += (is_all ? all : std::min(all, reads[n])) * double(size_of(o.dtype));
+        work.read +=
+            (is_all ? all : std::min(all, reads[n])) * double(size_of(kernel.buffers[n].dtype));
     }
     const ir::Buffer& out = kernel.buffers[kernel.output()];
-    work.written = double(element_count(binding.output)) * double(size_of(out.dtype));
+    work.written = double(element_count(launch.binding.output)) * double(size_of(out.dtype));
     return work;
 }
 
 Work work_of(const lang::Source& source, lang::NodeId compute,
              std::span<const OperandInfo> operands, const Arguments& arguments,
              const LaunchOptions& options) {
-    const BoundKernel launch = bind_launch(source, compute, operands, arguments, options);
-    return work_of(launch.kernel(), operands, launch.binding, launch.shapes);
+    return work_of(bind_launch(source, compute, operands, arguments, options));
 }
 
 }  // namespace quern::frontend

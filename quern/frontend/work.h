@@ -2,8 +2,7 @@
 
 #include <span>
 
-#include "quern/frontend/launch.h"
-#include "quern/semantics/bind.h"
+#include "quern/frontend/bound.h"
 
 namespace quern::frontend {
 
@@ -32,8 +31,7 @@ struct Work {
 /// from one iteration to the next up to 256 are looked at, evenly spread, of one inside it 32, and
 /// of others 2: exact for fewer iterations, and where the work grows evenly, as in triangular
 /// nests.
-Work work_of(const ir::Kernel& kernel, std::span<const OperandInfo> operands,
-             const semantics::Binding& binding, std::span<const Shape> shapes);
+Work work_of(const BoundKernel& launch);
 
 /// The same from the text. Throws KernelError as `launch` does before any work.
 Work work_of(const lang::Source& source, lang::NodeId compute,

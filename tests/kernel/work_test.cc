@@ -69,6 +69,16 @@ TEST(Work, ReadsNoMoreOfAnOperandThanItsLoopsName) {
                    "  for k in 0..p: s += x[i, k] * y[k, j]\n  out[i, j] = s",
                    {{6, 8}, {8, 10}}),
               6 * 8 + 8 * 10);
+    // Windows, side by side and one into the other.
+    const auto windows = [&](const std::string& range) {
+        return read(
+            "x: [m]",
+            "for i in 0..100:\n  var s = 0.0\n  for j in " + range + ": s += x[j]\n  out[i] = s",
+            {{400}});
+    };
+    EXPECT_EQ(windows("i * 4..i * 4 + 4"), 400);
+    EXPECT_EQ(windows("i..i + 3"), 300);
+    EXPECT_EQ(windows("0..i"), 99);
     const Work gathered = work(custom("x: [m], at: [n]", "for i in 0..n: out[i] = x[at[i]]"),
                                {{DType::Float32, Shape{1000}}, {DType::Int64, Shape{10}}});
     EXPECT_EQ(gathered.read, 4 * 10 + 8 * 10);
