@@ -414,7 +414,13 @@ Future<Tensor> AsyncKernel::call(std::span<const detail::AsyncInput> inputs) con
             const auto with_all = [&] {
                 std::vector<Tensor> got;
                 for (const Future<Tensor>& future : futures) got.push_back(future.get());
-                Held also(got, /*are_held=*/true);
+                std::vector<Tensor> others;
+                std::ranges::copy_if(got, std::back_inserter(others), [&](const Tensor& tensor) {
+                    return std::ranges::none_of(held->tensors(), [&](const Tensor& one) {
+                        return one.shares_storage_with(tensor);
+                    });
+                });
+                Held also(std::move(others));
                 return also.during([&] {
                     std::vector<Tensor> all(held->tensors().begin(), held->tensors().end());
                     for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = got[i];

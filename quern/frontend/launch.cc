@@ -34,7 +34,7 @@ OperandInfo check_launch(const lang::Source& source, lang::NodeId compute,
 
 Tensor launch(const lang::Source& source, lang::NodeId compute, std::span<const Tensor> operands,
               const Arguments& arguments, const LaunchOptions& options) {
-    const Held held(options.are_held ? std::vector<Tensor>() : that_may_end(operands));
+    const Held held(that_may_end(operands), options.are_held);
     if (!options.placement.others.empty()) {
         return launch_spread(source, compute, operands, arguments, options);
     }

@@ -49,7 +49,8 @@ struct FusedOperand {
 struct LaunchOptions {
     Placement placement;
 
-    /// Somebody holds the operands (runtime/held.h), so that their memory may have been taken back.
+    /// Somebody may hold the operands (runtime/held.h): then what was taken back meanwhile is
+    /// there.
     bool are_held = false;
 
     /// Only these iterations.

@@ -6,15 +6,18 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "quern/async.h"
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
+#include "quern/threads.h"
 #include "tests/address_space.h"
 #include "tests/sanitized.h"
 
@@ -196,35 +199,68 @@ TEST(MemoryPools, HandMemoryOutAgainWhenTheWorkThatReadsItHasEnded) {
     }
 }
 
-TEST(MemoryPools, HandMemoryOutAgainWhenTheLaunchOfAnotherThreadHasEnded) {
+/// Does something once, in the middle of a launch.
+class During final : public ThreadPool {
+public:
+    explicit During(std::function<void()> what) : what_(std::move(what)) { set_thread_pool(this); }
+    ~During() override { set_thread_pool(nullptr); }
+
+    void run(int count, void (*task)(void*, int), void* context) noexcept override {
+        if (auto what = std::exchange(what_, nullptr)) what();
+        for (int i = 0; i < count; ++i) task(context, i);
+    }
+    bool has_happened() const { return !what_; }
+
+private:
+    std::function<void()> what_;
+};
+
+TEST(MemoryPools, HandMemoryOutAgainWhenTheLaunchThatUsesItHasEnded) {
+    constexpr std::int64_t kMany = 1 << 16;
+    set_num_threads(2);
     for (const DeviceInfo& info : devices()) {
         SCOPED_TRACE(info.id);
         if (info.type == "vulkan") continue;
-        const Kernel kernel = Kernel(kLong).on(Device(info.id));
-        MemoryPool pool(Device(info.id), 256);
-        Tensor x = pool.allocate({4});
-        for (int i = 0; i < 4; ++i) x.data<float>()[i] = 1;
-        kernel(x);
-        std::atomic<int> state{0};
-        std::vector<double> got;
-        std::thread launches([&] {
-            state = 1;
-            got = kernel(x).values();
-            state = 2;
-        });
-        while (state == 0) std::this_thread::yield();
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        pool.free(x);
-        try {
-            Tensor other = pool.allocate({64});
-            for (int i = 0; i < 64; ++i) other.data<float>()[i] = 50;
-        } catch (const OutOfMemory&) {
-            EXPECT_LT(state, 2) << "its memory is free when it ends";
+        const Device device(info.id);
+        const Kernel kernel =
+            Kernel("compute(x) { @kernel elementwise; for i in 0..len: out[i] = x[i] * 2.0 }")
+                .on(device);
+        const std::vector<double> expected(kMany, 2);
+        const auto expect_held = [&](const auto& launch) {
+            MemoryPool pool(device, kMany * 4);
+            Tensor x = pool.allocate({kMany});
+            std::fill_n(x.data<float>(), kMany, 1.0f);
+            const auto free = [&] {
+                pool.free(x);
+                EXPECT_TRUE(says(message_of([&] { pool.allocate({kMany}); }), "E0613"));
+            };
+            const During during(free);
+            EXPECT_EQ(launch(x).values(), expected);
+            EXPECT_TRUE(during.has_happened());
+            EXPECT_EQ(pool.allocate({kMany}).bytes(), std::size_t(kMany * 4));
+        };
+        for (int again = 0; again < 2; ++again) {
+            expect_held([&](const Tensor& x) { return kernel(x); });
+            expect_held([&](const Tensor& x) { return kernel.run(std::vector{x}); });
+            expect_held([&](const Tensor& x) { return kernel.async()(x).get(); });
+            expect_held([&](const Tensor& x) {
+                Tensor result({kMany}, DType::Float32, device);
+                kernel.into(result, x);
+                return result;
+            });
         }
-        launches.join();
-        EXPECT_EQ(got, (std::vector<double>{2, 2, 2, 2}));
-        EXPECT_EQ(pool.allocate({64}).bytes(), 256u);
+        // Of the result too.
+        MemoryPool pool(device, kMany * 4);
+        Tensor result = pool.allocate({kMany});
+        const Tensor x({kMany}, DType::Float32, device);
+        const During during([&] {
+            pool.free(result);
+            EXPECT_TRUE(says(message_of([&] { pool.allocate({kMany}); }), "E0613"));
+        });
+        kernel.into(result, x);
+        EXPECT_TRUE(during.has_happened());
     }
+    set_num_threads(0);
 }
 
 TEST(MemoryPools, AreResetWhileOthersAllocate) {
