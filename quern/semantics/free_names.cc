@@ -12,6 +12,26 @@ namespace {
 using lang::Kind;
 using lang::NodeId;
 
+/// The word behind @kernel, or -1.
+NodeId kind_of(const lang::Tree& tree, NodeId compute) {
+    for (NodeId d = tree[tree.child(compute, 2)].first; d >= 0; d = tree[d].next) {
+        if (tree.text_of(tree[d].first) == "kernel") return tree[tree[d].first].next;
+    }
+    return -1;
+}
+
+/// The numbers that a kernel says itself, as conv2d(stride=2) does; the axis of a reduction is
+/// none.
+std::vector<std::string> given_by_kind(const lang::Tree& tree, NodeId compute) {
+    std::vector<std::string> names;
+    const NodeId kind = kind_of(tree, compute);
+    if (kind < 0 || tree.text_of(kind) == "reduce") return names;
+    for (NodeId a = tree[kind].next; a >= 0; a = tree[a].next) {
+        if (tree[a].kind == Kind::NamedArg) names.emplace_back(tree.text_of(tree[a].first));
+    }
+    return names;
+}
+
 /// Reads a kernel from top to bottom, with what is declared where it stands.
 class FreeNames {
 public:
@@ -31,6 +51,7 @@ public:
             for (NodeId d = tree_[decorators].first; d >= 0; d = tree_[d].next) decorator(d);
         }
         visit(tree_.child(compute, 3));
+        for (const std::string& name : given_by_kind(tree_, compute)) found_.erase(name);
         return std::move(found_);
     }
 
@@ -110,17 +131,11 @@ std::set<std::string, std::less<>> free_names(const lang::Tree& tree, NodeId com
 }
 
 std::set<std::string, std::less<>> names_of_kind(const lang::Tree& tree, NodeId compute) {
-    for (NodeId d = tree[tree.child(compute, 2)].first; d >= 0; d = tree[d].next) {
-        const NodeId word = tree[d].first, kind = tree[word].next;
-        if (tree.text_of(word) != "kernel" || kind < 0 || tree.text_of(kind) != "conv2d") continue;
-        std::set<std::string, std::less<>> names = {"stride", "padding"};
-        for (NodeId a = tree[kind].next; a >= 0; a = tree[a].next) {
-            if (tree[a].kind == Kind::NamedArg)
-                names.erase(std::string(tree.text_of(tree[a].first)));
-        }
-        return names;
-    }
-    return {};
+    const NodeId kind = kind_of(tree, compute);
+    if (kind < 0 || tree.text_of(kind) != "conv2d") return {};
+    std::set<std::string, std::less<>> names = {"stride", "padding"};
+    for (const std::string& name : given_by_kind(tree, compute)) names.erase(name);
+    return names;
 }
 
 }  // namespace quern::semantics

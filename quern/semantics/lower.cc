@@ -129,6 +129,7 @@ void Lowering::read_kind(const std::vector<NodeId>& arguments) {
     kernel_.kind = std::string(tree_.text_of(arguments[0]));
     kind_span_ = stride_span_ = span_of(arguments[0]);
     is_reduce_ = kernel_.kind == "reduce";
+    std::set<std::string> stated;
     for (std::size_t i = 1; i < arguments.size(); ++i) {
         const NodeId a = arguments[i];
         if (tree_[a].kind != Kind::NamedArg) {
@@ -150,6 +151,8 @@ void Lowering::read_kind(const std::vector<NodeId>& arguments) {
             reduce_axis_ = value;
         } else if (!of_conv2d && !occurs(tree_, body_, key)) {
             report(Code::E0313, span_of(a), fmt::format("the body has no name '{}'", key));
+        } else if (!stated.insert(key).second) {
+            report(Code::E0313, span_of(a), fmt::format("'{}' is given twice", key));
         } else {
             numbers_[key] = constant_of(value, key);
             if (key == "stride") stride_span_ = span_of(value);

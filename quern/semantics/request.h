@@ -97,8 +97,8 @@ std::string compact_text(const lang::Tree& tree, lang::NodeId id);
 /// The name by which the body sees an operand: its alias, or its text.
 std::string operand_name(const lang::Tree& tree, lang::NodeId operand);
 
-/// The names of a Compute node that stand for numbers which it does not have: dimensions and what
-/// the host may bind.
+/// The names of a Compute node that stand for numbers which it does not have, also not behind
+/// @kernel: dimensions and what the host may bind.
 std::set<std::string, std::less<>> free_names(const lang::Tree& tree, lang::NodeId compute);
 
 /// Those that a caller may bind whether or not the text says them: stride and padding of a conv2d.

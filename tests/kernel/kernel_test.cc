@@ -477,6 +477,24 @@ TEST(StaticKernel, IsRefusedAtItsLineOfTheProgram) {
     }
 }
 
+TEST(Kernels, TakeNoNumberThatTheTextSaysItself) {
+    const std::string scaled =
+        "compute(x) {\n@kernel elementwise(alpha=2)\nfor i in 0..len: out[i] = x[i] * alpha\n}";
+    const Tensor x = Tensor::from<float>({2}, {1, 2});
+    EXPECT_EQ(Kernel(scaled)(x).values(), (std::vector<double>{2, 4}));
+    EXPECT_THROWS(ValueError, "leaves free, got 'alpha'", Kernel(scaled)(x, arg("alpha", 3)));
+    const std::string convolution =
+        "compute(x, k) {\n@kernel conv2d(stride=1)\nfor b in 0..batch, oc in 0..out_channels:\n"
+        "  for oh in 0..out_h, ow in 0..out_w:\n    var sum = 0.0\n"
+        "    for ic in 0..in_channels, kh in 0..kernel_h, kw in 0..kernel_w:\n"
+        "      sum += x[b, ic, oh * stride + kh, ow * stride + kw] * k[oc, ic, kh, kw]\n"
+        "    out[b, oc, oh, ow] = sum\n}";
+    const Tensor image({1, 1, 4, 4}), window({1, 1, 2, 2});
+    EXPECT_EQ(Kernel(convolution)(image, window).shape(), (Shape{1, 1, 3, 3}));
+    EXPECT_THROWS(ValueError, "leaves free, got 'stride'",
+                  Kernel(convolution)(image, window, arg("stride", 2)));
+}
+
 TEST(StaticKernel, RunsAndTakesTensorsOfStaticShape) {
     const Tensor x = Tensor::from<float>({2, 2}, {1, 2, 3, 4});
     EXPECT_CLOSE(kProduct(x, x), (std::vector<double>{7, 10, 15, 22}), 0, 0);

@@ -132,6 +132,9 @@ TEST(Check38, AConvolutionsOwnNumbersAreNotTheCallers) {
     EXPECT_EQ(analyse(text, given).output(), (Shape{1, 1, 3, 3}));
     given.arguments = {{"stride", std::int64_t(2)}};
     EXPECT_EQ(analyse(text, given).output(), (Shape{1, 1, 3, 3}));
+    std::string twice = text;
+    twice.replace(twice.find("(stride=1)"), 10, "(stride=1, stride=2)");
+    EXPECT_EQ(findings(twice, given), "E0313 3:30 `stride=2`");
     text.replace(text.find("(stride=1)"), 10, "(stride=0)");
     EXPECT_EQ(analyse(text, given).findings(), "E0309 3:27 `0`");
 }
