@@ -128,7 +128,7 @@ class KernelBuilder;
 /// A tensor that the kernel reads.
 class Operand {
 public:
-    /// An element, or with fewer indices a row, or with slices a tile.
+    /// An element, or with fewer indices a row, or with slices a tile: x[i, j], x[i], x[i:i+4, j].
     template <class... Indices>
     Expr operator()(const Indices&... indices) const {
         return at({Expr(indices)...});
@@ -178,8 +178,10 @@ public:
     /// `kind` as behind @kernel: "elementwise", "matmul", "reduce(+, axis=1)", "fused".
     explicit KernelBuilder(std::string kind = "custom");
 
-    /// Operands in the order in which they are passed. Throws ValueError if a name is not a name of
-    /// the language, or is used.
+    // What stands for a name throws ValueError if that is not a name of the language, or is used.
+    // All else is checked by build(), with the text's own diagnostics.
+
+    /// Operands in the order in which they are passed; with `shape` the names of its dimensions.
     Operand operand(std::string name);
     Operand operand(std::string name, const std::vector<Expr>& shape);
 
@@ -197,7 +199,8 @@ public:
     }
 
     /// Loops from 0 over the extents, the last one innermost: the outermost nest runs in parallel.
-    /// `body` takes one Expr for each extent.
+    /// `body` is a function object that takes one Expr for each extent, of types that are written
+    /// out. Throws ValueError if their numbers differ.
     template <class Body>
     void loops(const std::vector<Expr>& extents, Body body) {
         call_with(extents, body, std::make_index_sequence<arity(&Body::operator())>{});
@@ -247,8 +250,12 @@ public:
 
 private:
     friend class Place;
-    template <class Builder, class... Parameters>
-    static constexpr std::size_t arity(void (Builder::*)(Parameters...) const) {
+    template <class Result, class Builder, class... Parameters>
+    static constexpr std::size_t arity(Result (Builder::*)(Parameters...) const) {
+        return sizeof...(Parameters);
+    }
+    template <class Result, class Builder, class... Parameters>
+    static constexpr std::size_t arity(Result (Builder::*)(Parameters...)) {
         return sizeof...(Parameters);
     }
     template <class Body, std::size_t... Index>

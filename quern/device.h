@@ -13,7 +13,8 @@ namespace quern {
 /// can be tried on one machine.
 class Device {
 public:
-    /// The default device of the process: QUERN_DEVICE if it is set, else "auto".
+    /// The default device of the process: what set_default_device() said, else QUERN_DEVICE if it
+    /// is set, else "auto". Throws DeviceError if QUERN_DEVICE names no device of this machine.
     Device();
 
     /// Throws DeviceError with E0601 and the devices there are if none has that id.

@@ -86,6 +86,17 @@ struct FutureState {
     std::optional<T> value;
 };
 
+/// The task of `work`, whose result is the state's value. The work is shared, since std::function
+/// takes what can be copied only.
+template <class T, class Work>
+std::shared_ptr<Task> task_of(const std::shared_ptr<FutureState<T>>& state, Work work) {
+    return std::make_shared<Task>(
+        [state, shared = std::make_shared<Work>(std::move(work))] {
+            state->value.emplace((*shared)());
+        },
+        state->done);
+}
+
 }  // namespace detail
 
 /// The result of work that goes on, launches on devices included. Copies are of one result, which
@@ -174,11 +185,7 @@ private:
 template <class T, class Work>
 Future<T> run_async(Work work) {
     auto state = std::make_shared<detail::FutureState<T>>();
-    detail::run_later(std::make_shared<detail::Task>(
-        [state, last = std::make_shared<Work>(std::move(work))] {
-            state->value.emplace((*last)());
-        },
-        state->done));
+    detail::run_later(detail::task_of(state, std::move(work)));
     return Future<T>(std::move(state));
 }
 
@@ -189,11 +196,7 @@ Future<T> run_after(const std::vector<Future<U>>& before, Work work) {
     if (before.empty()) detail::refuse_no_futures("run_after");
     for (const Future<U>& future : before) future.state();
     auto state = std::make_shared<detail::FutureState<T>>();
-    auto task = std::make_shared<detail::Task>(
-        [state, last = std::make_shared<Work>(std::move(work))] {
-            state->value.emplace((*last)());
-        },
-        state->done);
+    auto task = detail::task_of(state, std::move(work));
     auto missing = std::make_shared<std::atomic<std::size_t>>(before.size());
     for (const Future<U>& each : before) {
         each.state().done.then([task, missing] {

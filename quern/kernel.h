@@ -93,7 +93,8 @@ public:
     ///
     /// Throws KernelError before any work if operands and text do not fit, and with the kernel's
     /// line if it fails while it runs; ValueError if arg() names what the kernel does not leave
-    /// free, or one name twice, or if an operand's memory was taken back (E0614).
+    /// free, or one name twice, or if an operand's memory was taken back (E0614); OutOfMemory;
+    /// DeviceError if the device cannot be used, DeviceLost.
     template <class... Inputs>
     Tensor operator()(const Inputs&... inputs) const {
         const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};
@@ -108,8 +109,8 @@ public:
     ///
     /// Throws ShapeError, DTypeError or DeviceError before any work if `result` does not fit, and
     /// ValueError if it has memory in common with an operand, or lies between elements of one whose
-    /// rows lie between each other; else as a call does. If the kernel
-    /// fails while it runs, `result` is poisoned: every bit is 1, NaN in a float; a bool is true.
+    /// rows lie between each other; else as a call does. If the kernel fails while it runs,
+    /// `result` is poisoned: every bit is 1, NaN in a float; a bool is true.
     template <class... Inputs>
     void into(Tensor& result, const Inputs&... inputs) const {
         const std::initializer_list<detail::Input> list = {detail::Input(inputs)...};

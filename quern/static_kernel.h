@@ -82,7 +82,7 @@ struct StaticCheckOf<Text, void(Shapes...), First, Rest...> {
 /// those that are StaticTensors, while C++ compiles. Thread-safe, as Kernel is.
 template <class Text>
 class StaticKernel {
-    static_assert(Text::kOperands >= 0,
+    static_assert(Text::kOperands != lang::Verdict::kNoCompute,
                   "expected one compute(...) { ... }, got a script; scripts run with the command "
                   "quern");
 

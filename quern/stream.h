@@ -63,12 +63,7 @@ private:
         std::vector<detail::Completion> before;
         for (const Future<U>& other : others) before.push_back(other.state().done);
         auto state = std::make_shared<detail::FutureState<T>>();
-        enqueue(std::make_shared<detail::Task>(
-                    [state, last = std::make_shared<Work>(std::move(work))] {
-                        state->value.emplace((*last)());
-                    },
-                    state->done),
-                std::move(before));
+        enqueue(detail::task_of(state, std::move(work)), std::move(before));
         return Future<T>(std::move(state));
     }
 

@@ -111,6 +111,9 @@ public:
     template <class T>
     const T* data() const;
 
+    // What reads elements or copies them waits for a device as data() does, and throws what that
+    // throws; OutOfMemory if there is no room for a copy.
+
     /// The elements in row-major order, converted to double. 64-bit integers above 2^53 round.
     std::vector<double> values() const;
 
@@ -148,7 +151,7 @@ public:
 
     /// The same elements on another device. Shares storage where the two have one memory, as the
     /// interpreter and the device cpu do; is a row-major copy otherwise, as of and to a device
-    /// "vulkan:N". Throws OutOfMemory.
+    /// "vulkan:N". Throws DeviceError if that cannot be used.
     Tensor to(const Device& device) const;
 
     /// False once a MemoryPool has taken the memory back: kernels refuse it, and reading it gives

@@ -28,9 +28,10 @@ struct KernelState {
     /// How many ifs are open, and loops in others whose bounds have names of the body: what stands
     /// in one may run after what stands behind it in a loop.
     int conditions = 0;
-    int loops = 0;
 
-    /// A name of the body was used.
+    /// How many loops are open, the bindings before them, and whether one behind these was used.
+    int loops = 0;
+    std::uint32_t before_loops = 0;
     bool uses_locals = false;
 
     /// Its body is '...'.
@@ -167,10 +168,8 @@ constexpr void Names::use(std::uint32_t name, std::uint32_t root, Span span, Use
     std::uint32_t b = find(name);
     if (b == 0 && root != name) b = find(root);
     if (b != 0) {
-        const BindingKind kind = space_.bindings[b].kind;
-        if (kind == BindingKind::Out) read_out(span);
-        kernel.uses_locals |=
-            kind == BindingKind::Loop || kind == BindingKind::Let || kind == BindingKind::Var;
+        if (space_.bindings[b].kind == BindingKind::Out) read_out(span);
+        kernel.uses_locals |= b > kernel.before_loops;
     } else if (how != Use::Plain) {
         issues_.add(Code::E0411, span, how == Use::Member ? 1 : 0);
     }

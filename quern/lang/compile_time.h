@@ -22,7 +22,7 @@
 //             ...                                     // Text::get() is the CheckedText
 //         }
 //     };
-//     #define QUERN_KERNEL(...) (::quern::StaticKernel(QUERN_TEXT(__VA_ARGS__)))
+//     #define QUERN_KERNEL(...) (::quern::StaticKernel(QUERN_KERNEL_TEXT(__VA_ARGS__)))
 
 namespace quern {
 
@@ -49,8 +49,10 @@ struct Verdict {
     int line = 0;
     int column = 0;
 
-    /// Of the text's one compute; -1 if it has a pipeline, several computes or none.
-    int operands = -1;
+    /// Of the text's one compute; kNoCompute if it has a pipeline, several computes or none, and
+    /// kUnknown if it has an error.
+    static constexpr int kNoCompute = -1, kUnknown = -2;
+    int operands = kNoCompute;
 
     /// Of the tree, to compare it with that of another parse.
     std::uint64_t hash = 0;
@@ -126,6 +128,7 @@ constexpr std::uint64_t hash_of_tree(const Node* nodes, std::uint32_t count, con
 constexpr Verdict verdict_at(kernel_error error, const char* text, std::uint32_t at) {
     Verdict verdict;
     verdict.error = error;
+    verdict.operands = Verdict::kUnknown;
     verdict.line = 1;
     verdict.column = 1;
     for (std::uint32_t i = 0; i < at; ++i) {
@@ -172,7 +175,8 @@ constexpr Verdict check_bytes(const char* text, std::uint32_t size, bool with_ha
     const NodeId compute = only_compute(buffers.nodes, parsed.root);
     if (compute >= 0) {
         if (is_kernel) verdict = check_pipes(buffers.nodes, parsed.root, compute, text);
-        verdict.operands = child_count(buffers.nodes, buffers.nodes[compute].first);
+        if (verdict.error == kernel_error::none)
+            verdict.operands = child_count(buffers.nodes, buffers.nodes[compute].first);
     }
     if (with_hash) verdict.hash = hash_of_tree(buffers.nodes, parsed.node_count, text);
     return verdict;

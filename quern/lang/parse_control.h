@@ -15,6 +15,7 @@ constexpr NodeId Parser::for_statement() {
     names_.open_scope(outer_block);
     NodeId last = -1;
     bool ok = true;
+    if (names_.kernel.loops == 0) names_.kernel.before_loops = bindings;
     names_.kernel.uses_locals = false;
     do {
         advance();

@@ -86,7 +86,7 @@ public:
     Counters counters() const;
 
     /// What it has free, and its cap, where it gave no block of `refused` bytes. Of what `cap`
-    /// refused: what it would have given.
+    /// refused: what it would have given, as far as the heap has it.
     Room room(std::size_t refused = 0) const;
 
 private:

@@ -70,7 +70,8 @@ Value Interpreter::await_future(NodeId id) {
         const auto* number = timeout.as<double>();
         const double seconds = integer ? double(*integer) : number ? *number : -1;
         // A size in bytes is an integer, too.
-        const bool is_size = node(timeout_at).kind == Kind::Int && text(timeout_at).ends_with('B');
+        const bool is_size =
+            node(timeout_at).kind == Kind::Quantity && text(timeout_at).ends_with('B');
         if (!(seconds >= 0) || is_size) {
             fail(Code::E0441, timeout_at,
                  fmt::format("timeout expects a time, such as 100ms or 2s, got {}",

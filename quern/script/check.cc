@@ -335,7 +335,7 @@ private:
         if (!named_arguments(callee, function, positional, named, is_of_object)) return;
         // What a method belongs to is no argument of it.
         const int given = positional + int(named.size()) - int(is_of_object);
-        const int least = function.least - int(is_of_object);
+        const int least = std::max(function.least - int(is_of_object), 0);
         const int most = function.most - int(is_of_object);
         if (given < least || given > most) {
             const std::string expected =
@@ -354,7 +354,7 @@ private:
         if (positional < unnamed && positional + int(named.size()) >= unnamed) {
             error(Code::E0408, callee,
                   fmt::format("'{}' expects {} arguments without a name, got {}", function.name,
-                              unnamed, positional));
+                              unnamed - int(is_of_object), positional - int(is_of_object)));
             return false;
         }
         // The first argument of allocate() may be a pool, which only its value says.

@@ -537,10 +537,10 @@ private:
 
     /// The kind of @kernel, and its stride where it says one: what conv2d is asked to be.
     Span kind_span_;
+    Span stride_span_;
 
     /// Where declarations that warn_of_hidden_loop has named are.
     std::set<std::uint32_t> hidden_loops_;
-    Span stride_span_;
 
     // Known better after each round.
     bool changed_ = false;

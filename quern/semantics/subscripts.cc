@@ -33,13 +33,13 @@ void Lowering::uses_to_rename(NodeId id, std::string_view name, const Local& loc
 /// skip it, so the text's own checks leave both to this.
 void Lowering::warn_of_hidden_loop(const Local& local) {
     if (local.kind != Local::Kind::Let && local.kind != Local::Kind::Var) return;
-    for (const auto& scope : scopes_) {
-        for (const Local& outer : scope) {
-            if (&outer == &local) return;
-            if (outer.kind != Local::Kind::Loop || outer.name != local.name) continue;
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+        for (auto outer = scope->rbegin(); outer != scope->rend(); ++outer) {
+            if (outer->name != local.name || &*outer == &local) continue;
+            if (outer->kind != Local::Kind::Loop) return;
             if (!hidden_loops_.insert(local.span.begin).second) return;
             report(Code::W0701, local.span, fmt::format("'{}' shadows another name", local.name))
-                .note_at(outer.span, "the name that it hides is declared here");
+                .note_at(outer->span, "the name that it hides is declared here");
             return;
         }
     }

@@ -185,6 +185,11 @@ TEST(Builder, RefusesABodyWithAnotherNumberOfLoops) {
     const Expr n = k.dim("n");
     EXPECT_THROWS(ValueError, "expected 1 extents", k.loops({n, n}, [](Expr) {}));
     EXPECT_THROWS(ValueError, "expected a loop", k.loops({}, [] {}));
+    int calls = 0;
+    k.loops({n}, [calls](Expr i) mutable {
+        ++calls;
+        return i;
+    });
 }
 
 TEST(Builder, TakesBackWhatAFunctionBeganThatThrows) {

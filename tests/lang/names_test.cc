@@ -16,6 +16,10 @@ TEST(Names, OutMayBeReadByALoopThatMayBeEmptyBeforeTheStoreStands) {
     EXPECT_EQ(recurrence("0..i"), "");
     EXPECT_EQ(recurrence("i..n"), "");
     EXPECT_EQ(recurrence("0..n"), "E0421@6:36") << "the first iteration reads";
+    EXPECT_EQ(errors_in("compute(x) {\n    @kernel custom\n    let c = 2\n    for i in 0..n:\n"
+                        "        var t = x[i]\n        for k in 0..c: t = t - out[k]\n"
+                        "        out[i] = t\n}\n"),
+              "E0421@6:32");
     EXPECT_EQ(errors_in("compute(x) {\n    @kernel custom\n    for i in 0..n, k in 0..i:\n"
                         "        out[i, k] = out[i, k] + x[i]\n}\n"),
               "E0421@4:21");

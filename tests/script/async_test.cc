@@ -12,8 +12,8 @@ std::string relu(const std::string& header, const std::string& operand = "x") {
            "{ @kernel elementwise; for i in 0..len { out[i] = relu(" + operand + "[i]) } }";
 }
 
-/// A kernel that takes milliseconds on every device, by functions one after the other: llvmpipe leaves
-/// loops after 65535 iterations. Its result is 2 * x.
+/// A kernel that takes milliseconds on every device, by functions one after the other: llvmpipe
+/// leaves loops after 65535 iterations. Its result is 2 * x.
 const char* const kLong = R"(compute(x) @async {
     @kernel custom
     for i in 0..len:
@@ -102,8 +102,12 @@ TEST(ScriptAsync, Check100_ATimeoutGivesTheOtherValue) {
     }
     EXPECT_EQ(error_of("let f = " + relu("@async ") + "\nlet y = await f timeout x\n", kX),
               "E0441 at 2:25");
-    EXPECT_EQ(error_of("let f = " + relu("@async ") + "\nlet y = await f timeout -1ms\n", kX),
-              "E0441 at 2:25");
+    for (const char* time : {"-1ms", "1KB", "10GB"}) {
+        EXPECT_EQ(
+            error_of("let f = " + relu("@async ") + "\nlet y = await f timeout " + time + "\n", kX),
+            "E0441 at 2:25")
+            << time;
+    }
 }
 
 TEST(ScriptAsync, OfPipelinesRunsThemBesideTheScript) {

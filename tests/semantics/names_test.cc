@@ -97,6 +97,13 @@ TEST(Names, OfTruthValuesHaveAHelpOfTheirOwn) {
     }
 }
 
+TEST(Check52, OneDeclarationIsWarnedOfOnce) {
+    EXPECT_EQ(findings(over_x("for i in 0..n:\n  var s = x[i]\n  if s > 1.0:\n    let i = 0\n"
+                              "    if s > 2.0:\n      let i = 2\n      s = x[i]\n  out[i] = s"),
+                       kVector),
+              "W0701 6:9 `i`; W0701 8:11 `i`");
+}
+
 TEST(Check51, FunctionsAndTheirArity) {
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = gelu(x[i])"), kVector), "E0407 3:25 `gelu`");
     EXPECT_EQ(findings(over_x("for i in 0..n: out[i] = exp(x[i], x[i])"), kVector).substr(0, 5),
