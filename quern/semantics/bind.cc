@@ -61,6 +61,14 @@ std::string describe(const ir::Kernel& kernel, ExprId id) {
             }
             return fmt::format("{}({}, {})", to_string(op), a, b);
         }
+        case ExprKind::Select:
+            return fmt::format("select({}, {}, {})", describe(kernel, ExprId{e.a}),
+                               describe(kernel, ExprId{e.b}), describe(kernel, ExprId{e.c}));
+        case ExprKind::Unary:
+            return fmt::format("{}({})", to_string(static_cast<ir::UnaryOp>(e.op)),
+                               describe(kernel, ExprId{e.a}));
+        case ExprKind::Cast:
+            return describe(kernel, ExprId{e.a});
         default:
             return "an expression";
     }
@@ -195,8 +203,14 @@ private:
     void check(std::size_t c) {
         const ir::Constraint& constraint = kernel_.constraints[c];
         const bool has_failed = std::ranges::find(failed_, c) != failed_.end();
-        if (!has_failed && (overflows(constraint.left) || overflows(constraint.right))) {
-            return too_large(constraint);
+        for (const ExprId side : {constraint.left, constraint.right}) {
+            const auto fault = fault_of(side);
+            if (!has_failed && fault == ir::Fault::Overflow) return too_large(constraint);
+            if (fault == ir::Fault::DivisionByZero) {
+                diagnostics_.add(Code::E0621, constraint.span,
+                                 fmt::format("{} divides by zero", describe(kernel_, side)));
+                return;
+            }
         }
         const auto left = value(constraint.left), right = value(constraint.right);
         if (!left || !right || *left == *right) return;
@@ -223,9 +237,10 @@ private:
                         to_string(constraint.rule), *left, *right));
     }
 
-    bool overflows(ExprId id) const {
-        ir::Fault why{};
-        return !ir::evaluate(kernel_, id, environment(), &why) && why == ir::Fault::Overflow;
+    ir::Fault fault_of(ExprId id) const {
+        ir::Fault why = ir::Fault::Unknown;
+        ir::evaluate(kernel_, id, environment(), &why);
+        return why;
     }
 
     void too_large(const ir::Constraint& constraint) {

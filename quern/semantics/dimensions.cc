@@ -54,8 +54,37 @@ ExprId Lowering::opaque_dim(ExprId expr, NodeId id) {
     const std::string plain = name;
     for (int n = 2; is_taken(name); ++n) name = fmt::format("{} #{}", plain, n);
     const ExprId dim = dim_named(name, span);
+    // What is made of another such extent is made of its dimension, too.
+    const auto link = [&](ExprId whole, ExprId parts, ExprId other, ExprId inside) {
+        const ExprId with_dim = ir::rewrite(
+            kernel_, parts, [&](ExprId node) { return node == inside ? other : ir::kNoExpr; });
+        if (with_dim == parts) return;
+        require(simplify(with_dim), whole, Rule::Declared, Code::E0501, span);
+    };
+    const auto others = opaque_;
+    for (const auto& [index, parts] : others) {
+        const ExprId other = kernel_.dim(index, span);
+        link(dim, expr, other, parts);
+        link(other, parts, dim, expr);
+    }
     opaque_[kernel_[dim].a] = expr;
     return dim;
+}
+
+/// In an extent that is more than `len`, that is the length of the kernel's vector if it has one
+/// and no larger operand. By itself it is a dimension, whose uses say what it is.
+void Lowering::tie_len(ExprId extent, Span span) {
+    if (flat_ || numbers_.contains("len") || !dim_names_.contains("len")) return;
+    const ExprId len = dim_named("len", span);
+    const ir::ExprIds nodes = ir::reachable(kernel_, extent);
+    if (std::ranges::find(nodes, len) == nodes.end()) return;
+    const auto is_more = [](const OperandType& operand) { return operand.rank > 0; };
+    const auto& operands = request_.operands;
+    const auto vector = std::ranges::find_if(operands, is_more);
+    if (vector == operands.end() || vector->rank != 1) return;
+    if (std::ranges::count_if(operands, is_more) > 1) return;
+    require(len, kernel_.extent(std::uint32_t(vector - operands.begin()), 0), Rule::Declared,
+            Code::E0501, span);
 }
 
 ExprId Lowering::extent_expression(NodeId id, bool may_be_opaque) {
@@ -69,6 +98,7 @@ ExprId Lowering::extent_expression(NodeId id, bool may_be_opaque) {
         return one();
     }
     const ExprId expr = simplify(kernel_.cast(value.expr, DType::Int64));
+    if (kernel_[expr].kind != ExprKind::Dim) tie_len(expr, span_of(id));
     if (!may_be_opaque) return expr;
     for (const ir::Term& term : ir::affine_of(kernel_, expr).terms) {
         if (kernel_[term.atom].kind == ExprKind::Dim ||

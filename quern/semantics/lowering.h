@@ -409,6 +409,8 @@ private:
     ExprId extent_expression(NodeId id, bool may_be_opaque);
     ExprId dim_named(const std::string& name, Span span);
 
+    void tie_len(ExprId extent, Span span);
+
     /// The dimension that stands for an extent which is no sum of dimensions, such as n / 2.
     ExprId opaque_dim(ExprId expr, NodeId id);
     void require(ExprId left, ExprId right, ir::Rule rule, Code code, Span span);

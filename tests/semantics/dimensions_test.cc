@@ -273,6 +273,66 @@ TEST(Dimensions, AnExtentIsTheSameHoweverItIsWritten) {
               "");
 }
 
+TEST(Dimensions, AnExtentThatIsMadeOfAnotherAgreesWithIt) {
+    const auto one = [](const std::string& operands, const std::string& range,
+                        const std::string& body, const Given& given) {
+        return findings("compute(" + operands + ") {\n@kernel custom\nfor i in 0.." + range +
+                            ": out[i] = " + body + "\n}",
+                        given);
+    };
+    const std::string halves = "x: [m], z: [n / 2]";
+    const Analysed part = analyse(
+        "compute(" + halves + ") {\n@kernel custom\nfor i in 0..n / 2 + 1: out[i] = x[i]\n}",
+        with({{{5}}, {{3}}}));
+    EXPECT_EQ(part.findings(), "");
+    EXPECT_EQ(part.output(), Shape{4});
+    EXPECT_EQ(one("x: [n/2], y: [n/2 + 1]", "n/2", "x[i] + y[i + 1]", with({{{3}}, {{4}}})), "");
+    EXPECT_EQ(
+        one("x: [n/2], y: [n/2 + 1]", "n/2", "x[i] + y[i + 1]", with({{{3}}, {{9}}})).substr(0, 5),
+        "E0501");
+    EXPECT_EQ(
+        one("y: [n/2 + 1], x: [n/2]", "n/2", "x[i] + y[i + 1]", with({{{9}}, {{3}}})).substr(0, 5),
+        "E0501");
+    EXPECT_EQ(
+        one("x: [n/2], y: [n/2 + n/2]", "2*(n/2)", "y[i]", with({{{5}}, {{11}}})).substr(0, 5),
+        "E0501");
+}
+
+TEST(Dimensions, LenInAnExtentIsTheLengthOfTheVector) {
+    const auto output = [](const std::string& kind, const std::string& range,
+                           const std::string& body) {
+        const Analysed a = analyse("compute(x) {\n@kernel " + kind + "\nfor i in 0.." + range +
+                                       ": out[i] = " + body + "\n}",
+                                   with({{{7}}}));
+        EXPECT_EQ(a.findings(), "") << range;
+        return a.output();
+    };
+    for (const char* kind : {"elementwise", "custom"}) {
+        EXPECT_EQ(output(kind, "len - 1", "x[i]"), Shape{6});
+        EXPECT_EQ(output(kind, "len - 1", "x[i + 1] - x[i]"), Shape{6});
+        EXPECT_EQ(output(kind, "len/2", "x[i]"), Shape{3});
+        EXPECT_EQ(output(kind, "len/2", "x[2 * i] + len"), Shape{3});
+        EXPECT_EQ(output(kind, "len", "x[i]"), Shape{7});
+    }
+    // The caller's is the caller's.
+    const std::string part =
+        "compute(x: [n]) {\n@kernel custom\nfor i in 0..len - 1: out[i] = x[i]\n}";
+    EXPECT_EQ(analyse(part, with({{{7}}}, {{"len", std::int64_t(3)}})).output(), Shape{2});
+    EXPECT_EQ(analyse(part, with({{{7}}})).output(), Shape{6});
+}
+
+TEST(Dimensions, AnExtentThatDividesByZeroIsE0621) {
+    EXPECT_EQ(findings("compute(x: [n]) {\n@kernel custom\nfor i in 0..n / k: out[i] = x[0]\n}",
+                       with({{{6}}}, {{"k", std::int64_t(0)}}))
+                  .substr(0, 5),
+              "E0621");
+    EXPECT_EQ(findings("compute(x: [n], y: [n / m], z: [m]) {\n@kernel custom\n"
+                       "for i in 0..n / m: out[i] = y[i]\n}",
+                       with({{{6}}, {{3}}, {{0}}}))
+                  .substr(0, 5),
+              "E0621");
+}
+
 TEST(Dimensions, AnExtentIsNamedWithItsParentheses) {
     const Analysed a =
         analyse("compute(x: [n]) {\n@kernel custom\nfor i in 0..(n - 9) / 2 - 7: out[i] = x[i]\n}",
