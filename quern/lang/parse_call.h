@@ -12,7 +12,8 @@ constexpr NodeId Parser::call(NodeId callee, std::uint32_t name) {
     const NodeId node = add(Kind::Call, Op::None, span.begin, span.end());
     const int height = height_;
     const bool reduces = name == static_cast<std::uint32_t>(Word::Reduce);
-    NodeId last = arguments(node, link(node, -1, callee), reduces);
+    const bool selects = name < kWordCount && kWords[name].text == "select";
+    NodeId last = arguments(node, link(node, -1, callee), reduces, selects);
     if (last < 0) return -1;
     if (!in_kernel_) {
         while (at_call_decorator()) {
@@ -27,8 +28,10 @@ constexpr NodeId Parser::call(NodeId callee, std::uint32_t name) {
 }
 
 /// `(` argument, ... `)`, linked behind `last`, which is the last child of `parent`. Returns the
-/// new last child. `reduces`: the first argument is an operator.
-constexpr NodeId Parser::arguments(NodeId parent, NodeId last, bool reduces) {
+/// new last child. `reduces`: the first argument is an operator. `selects`: it decides which other
+/// one is evaluated.
+constexpr NodeId Parser::arguments(NodeId parent, NodeId last, bool reduces, bool selects) {
+    const Restored conditions(names_.kernel.conditions);
     int height = 0;
     advance();
     while (kind_ != Tok::RightParen || height > 0) {
@@ -51,6 +54,8 @@ constexpr NodeId Parser::arguments(NodeId parent, NodeId last, bool reduces) {
             if (node < 0) return -1;
         }
         last = link(parent, last, node);
+        // Only one of what follows is evaluated.
+        names_.kernel.conditions += selects;
         height = height_ > height ? height_ : height;
         if (kind_ == Tok::RightParen) break;
         if (kind_ != Tok::Comma) return fail(Code::E0204);

@@ -77,6 +77,7 @@ constexpr NodeId Parser::expression(Level lowest, NodeId first) {
         std::uint32_t token;
         std::uint32_t last_token;
     };
+    const Restored conditions(names_.kernel.conditions);
     Pending pending[8];
     int depth = 0;
     NodeId value = first;
@@ -130,6 +131,8 @@ constexpr NodeId Parser::expression(Level lowest, NodeId first) {
         }
         const Op op = level == kAnd ? Op::And : level == kOr ? Op::Or : binary_op(kind_);
         pending[depth] = Pending{value, begin, height_, level, op, p_, p_};
+        // The left side decides whether the right one is evaluated.
+        names_.kernel.conditions += op == Op::And || op == Op::Or;
         ++depth;
         advance();
         value = -1;

@@ -18,6 +18,19 @@ struct Parsed {
     std::uint32_t name_count = 0;
 };
 
+/// A number that has its value again at the end of a scope.
+class Restored {
+public:
+    constexpr explicit Restored(int& number) : number_(number), before_(number) {}
+    constexpr ~Restored() { number_ = before_; }
+    Restored(const Restored&) = delete;
+    Restored& operator=(const Restored&) = delete;
+
+private:
+    int& number_;
+    int before_;
+};
+
 class Parser {
 public:
     constexpr Parser(const Workspace& space, Issues& issues, bool pedantic)
@@ -85,7 +98,7 @@ private:
     constexpr NodeId parenthesized();
     constexpr NodeId list();
     constexpr NodeId call(NodeId callee, std::uint32_t name);
-    constexpr NodeId arguments(NodeId parent, NodeId last, bool reduces);
+    constexpr NodeId arguments(NodeId parent, NodeId last, bool reduces, bool selects = false);
     constexpr NodeId reduce_operator(bool of_function);
     constexpr NodeId unknown_call(NodeId callee, std::uint32_t name);
     constexpr NodeId index(NodeId object);

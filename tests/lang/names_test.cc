@@ -5,6 +5,22 @@
 namespace quern::lang {
 namespace {
 
+TEST(Names, OutMayBeReadWhereAGuardDecidesBeforeTheStoreStands) {
+    const auto value = [](const std::string& v) {
+        return errors_in(
+            "compute(x) {\n    @kernel custom\n    for w in 0..rows:\n"
+            "        for i in 0..n:\n            let p = " +
+            v + "\n            out[w, i] = x[w, i]\n}\n");
+    };
+    EXPECT_EQ(value("select(i > 0, out[w, i - 1], 0.0)"), "");
+    EXPECT_EQ(value("i > 0 and out[w, i - 1] > 2.0"), "");
+    EXPECT_EQ(value("i == 0 or not (out[w, i - 1] > 2.0)"), "");
+    EXPECT_EQ(value("select(out[w, 0] > 0.0, 1.0, 0.0)"), "E0421@5:28");
+    EXPECT_EQ(value("out[w, 0] > 0.0 and i > 0"), "E0421@5:21");
+    EXPECT_EQ(value("min(1.0, out[w, 0])"), "E0421@5:30");
+    EXPECT_EQ(value("(i > 0 and i > 1) == (out[w, 0] > 0.0)"), "E0421@5:43");
+}
+
 TEST(Names, OutMayBeReadByALoopThatMayBeEmptyBeforeTheStoreStands) {
     const auto recurrence = [](const std::string& range) {
         return errors_in(
