@@ -6,19 +6,17 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "quern/async.h"
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
-#include "quern/threads.h"
 #include "tests/address_space.h"
+#include "tests/during_launch.h"
 #include "tests/sanitized.h"
 
 namespace quern {
@@ -199,25 +197,8 @@ TEST(MemoryPools, HandMemoryOutAgainWhenTheWorkThatReadsItHasEnded) {
     }
 }
 
-/// Does something once, in the middle of a launch.
-class During final : public ThreadPool {
-public:
-    explicit During(std::function<void()> what) : what_(std::move(what)) { set_thread_pool(this); }
-    ~During() override { set_thread_pool(nullptr); }
-
-    void run(int count, void (*task)(void*, int), void* context) noexcept override {
-        if (auto what = std::exchange(what_, nullptr)) what();
-        for (int i = 0; i < count; ++i) task(context, i);
-    }
-    bool has_happened() const { return !what_; }
-
-private:
-    std::function<void()> what_;
-};
-
 TEST(MemoryPools, HandMemoryOutAgainWhenTheLaunchThatUsesItHasEnded) {
     constexpr std::int64_t kMany = 1 << 16;
-    set_num_threads(2);
     for (const DeviceInfo& info : devices()) {
         SCOPED_TRACE(info.id);
         if (info.type == "vulkan") continue;
@@ -234,7 +215,7 @@ TEST(MemoryPools, HandMemoryOutAgainWhenTheLaunchThatUsesItHasEnded) {
                 pool.free(x);
                 EXPECT_TRUE(says(message_of([&] { pool.allocate({kMany}); }), "E0613"));
             };
-            const During during(free);
+            const DuringLaunch during(free);
             EXPECT_EQ(launch(x).values(), expected);
             EXPECT_TRUE(during.has_happened());
             EXPECT_EQ(pool.allocate({kMany}).bytes(), std::size_t(kMany * 4));
@@ -253,14 +234,13 @@ TEST(MemoryPools, HandMemoryOutAgainWhenTheLaunchThatUsesItHasEnded) {
         MemoryPool pool(device, kMany * 4);
         Tensor result = pool.allocate({kMany});
         const Tensor x({kMany}, DType::Float32, device);
-        const During during([&] {
+        const DuringLaunch during([&] {
             pool.free(result);
             EXPECT_TRUE(says(message_of([&] { pool.allocate({kMany}); }), "E0613"));
         });
         kernel.into(result, x);
         EXPECT_TRUE(during.has_happened());
     }
-    set_num_threads(0);
 }
 
 TEST(MemoryPools, AreResetWhileOthersAllocate) {

@@ -1,6 +1,11 @@
 // Acceptance checks 96 to 100: work that goes on beside the script.
 
+#include <algorithm>
+
+#include "quern/error.h"
+#include "quern/memory_pool.h"
 #include "script_helpers.h"
+#include "tests/during_launch.h"
 
 namespace quern::script {
 namespace {
@@ -168,6 +173,23 @@ TEST(ScriptAsync, OperandsOfAPipelineMayBeFreedWhileItRuns) {
     nested.replace(nested.find("let b = compute(t) {"), 20, "let g = compute(t) @async {");
     nested.replace(nested.find("return b"), 8, "return await g");
     for (int n = 0; n < 5; ++n) EXPECT_EQ(tensor_in(run_text(nested), "r").item(), 100000);
+}
+
+TEST(ScriptAsync, APipelineHoldsTheGlobalsThatItReads) {
+    constexpr std::int64_t kMany = 1 << 16;
+    const std::string text =
+        "pipeline f(n: int):\n    let y = compute(a) @device(\"interpreter\") "
+        "{ @kernel elementwise; for i in 0..len { out[i] = a[i] * 2.0 } }\n    return y\n"
+        "let g = f(4) @async\nlet r = await g\n";
+    MemoryPool pool(Device("interpreter"), kMany * 4);
+    Tensor a = pool.allocate({kMany});
+    std::fill_n(a.data<float>(), kMany, 1.0f);
+    const DuringLaunch during([&] {
+        pool.free(a);
+        EXPECT_THROW(pool.allocate({kMany}), OutOfMemory);
+    });
+    EXPECT_EQ(tensor_in(run_text(text, {{"a", a}}), "r").values(), std::vector<double>(kMany, 2));
+    EXPECT_TRUE(during.has_happened());
 }
 
 TEST(ScriptAsync, OfSomethingElseIsNotAwaited) {
