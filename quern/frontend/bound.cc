@@ -75,8 +75,13 @@ ir::Facts BoundKernel::row_major_facts(const void* operand, const void* result) 
 BoundKernel bind_launch(const lang::Source& source, lang::NodeId compute,
                         std::span<const OperandInfo> operands, const Arguments& arguments,
                         const LaunchOptions& options) {
+    return bind_launch(source, prepare(source, compute, operands, arguments, options), operands);
+}
+
+BoundKernel bind_launch(const lang::Source& source, std::shared_ptr<const Prepared> prepared,
+                        std::span<const OperandInfo> operands) {
     BoundKernel bound;
-    bound.prepared = prepare(source, compute, operands, arguments, options);
+    bound.prepared = std::move(prepared);
     bound.shapes = bound_shapes(source, bound.kernel(), operands);
     lang::Diagnostics diagnostics(source);
     auto binding = semantics::bind(bound.prepared->lowered, bound.shapes, {}, diagnostics);

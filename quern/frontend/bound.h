@@ -48,6 +48,10 @@ BoundKernel bind_launch(const lang::Source& source, lang::NodeId compute,
                         std::span<const OperandInfo> operands, const Arguments& arguments,
                         const LaunchOptions& options);
 
+/// The same of what is prepared.
+BoundKernel bind_launch(const lang::Source& source, std::shared_ptr<const Prepared> prepared,
+                        std::span<const OperandInfo> operands);
+
 /// A launch of which everything is known but where its result is.
 struct BoundLaunch : BoundKernel {
     explicit BoundLaunch(BoundKernel kernel) : BoundKernel(std::move(kernel)) {}

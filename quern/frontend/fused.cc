@@ -61,11 +61,11 @@ bool may_wait(const LaunchRequest& request) {
     if (std::ranges::any_of(request.operands, Held::may_end)) return false;
     // Operands elsewhere are E0602 then.
     if (request.options.placement.device.is_vulkan() && request.options.pedantic) return false;
+    auto kernel = prepared(request);
+    if (!ir::is_elementwise(kernel->lowered.kernel)) return false;
     const BoundKernel launch =
-        bind_launch(*request.source, request.compute, infos_of(request.operands), request.arguments,
-                    request.options);
-    return ir::is_elementwise(launch.kernel()) &&
-           stays_inside(launch.kernel(), launch.environment());
+        bind_launch(*request.source, std::move(kernel), infos_of(request.operands));
+    return stays_inside(launch.kernel(), launch.environment());
 }
 
 std::optional<LaunchRequest> fused(const std::shared_ptr<const LaunchRequest>& producer,

@@ -239,8 +239,7 @@ private:
 
     ir::Fault fault_of(ExprId id) const {
         ir::Fault why = ir::Fault::Unknown;
-        ir::evaluate(kernel_, id, environment(), &why);
-        return why;
+        return ir::evaluate(kernel_, id, environment(), &why) ? ir::Fault::Unknown : why;
     }
 
     void too_large(const ir::Constraint& constraint) {

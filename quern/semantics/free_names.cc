@@ -50,8 +50,9 @@ public:
             const NodeId decorators = tree_.child(compute, part);
             for (NodeId d = tree_[decorators].first; d >= 0; d = tree_[d].next) decorator(d);
         }
+        // The value of one may still be the caller's, as in conv2d(stride=stride).
+        for (std::string& name : given_by_kind(tree_, compute)) bound_.push_back(std::move(name));
         visit(tree_.child(compute, 3));
-        for (const std::string& name : given_by_kind(tree_, compute)) found_.erase(name);
         return std::move(found_);
     }
 

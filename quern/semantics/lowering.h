@@ -408,7 +408,6 @@ private:
     // dimensions.cc
     ExprId extent_expression(NodeId id, bool may_be_opaque);
     ExprId dim_named(const std::string& name, Span span);
-
     void tie_len(ExprId extent, Span span);
 
     /// The dimension that stands for an extent which is no sum of dimensions, such as n / 2.

@@ -493,6 +493,9 @@ TEST(Kernels, TakeNoNumberThatTheTextSaysItself) {
     EXPECT_EQ(Kernel(convolution)(image, window).shape(), (Shape{1, 1, 3, 3}));
     EXPECT_THROWS(ValueError, "leaves free, got 'stride'",
                   Kernel(convolution)(image, window, arg("stride", 2)));
+    std::string passed = convolution;
+    passed.replace(passed.find("stride=1"), 8, "stride=stride");
+    EXPECT_EQ(Kernel(passed)(image, window, arg("stride", 2)).shape(), (Shape{1, 1, 2, 2}));
 }
 
 TEST(StaticKernel, RunsAndTakesTensorsOfStaticShape) {

@@ -322,6 +322,12 @@ TEST(Dimensions, LenInAnExtentIsTheLengthOfTheVector) {
 }
 
 TEST(Dimensions, AnExtentThatDividesByZeroIsE0621) {
+    const std::string guarded =
+        "compute(x: [n], z: [k]) {\n@kernel custom\n"
+        "for i in 0..select(k > 0, n / max(k, 0), 2): out[i] = x[0]\n}";
+    EXPECT_EQ(analyse(guarded, with({{{6}}, {{0}}})).output(), Shape{2});
+    EXPECT_EQ(analyse(guarded, with({{{6}}, {{3}}})).output(), Shape{2});
+    EXPECT_EQ(analyse(guarded, with({{{9}}, {{3}}})).output(), Shape{3});
     EXPECT_EQ(findings("compute(x: [n]) {\n@kernel custom\nfor i in 0..n / k: out[i] = x[0]\n}",
                        with({{{6}}}, {{"k", std::int64_t(0)}}))
                   .substr(0, 5),
