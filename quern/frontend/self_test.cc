@@ -262,9 +262,10 @@ std::string key_of(const Probe& probe, const Device& device) {
                        atom.columns, atom.depth, to_string(atom.operand), to_string(atom.sum));
 }
 
-/// What is known of a probe from now on, with a warning if that is a fault.
+/// What is known of a probe from now on, with a warning if that is a fault. `where`: what says so
+/// already, as " (kept in FILE)".
 std::string noted(const Probe& probe, const Device& device, const std::string& key,
-                  const std::string& fault) {
+                  const std::string& fault, const std::string& where) {
     {
         const Lock lock(known().mutex);
         const auto [known_fault, is_new] = known().faults.emplace(key, fault);
@@ -274,8 +275,8 @@ std::string noted(const Probe& probe, const Device& device, const std::string& k
         Diagnostic diagnostic;
         diagnostic.severity = Severity::Warning;
         diagnostic.message =
-            fmt::format("[{}] {}: its driver fails the test of {}: {}; {}", device.id(),
-                        driver_of(device), probe.what, fault, probe.otherwise);
+            fmt::format("[{}] {}: its driver fails the test of {}: {}{}; {}", device.id(),
+                        driver_of(device), probe.what, fault, where, probe.otherwise);
         warn(diagnostic);
     }
     return fault;
@@ -396,20 +397,27 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
 
 namespace {
 
+struct Outcome {
+    std::string fault;
+
+    /// Whether it is the same each time. What was not compiled may have been for want of memory.
+    bool is_kept = true;
+};
+
 /// Code that the driver does not take is its fault too.
-std::string fault_or_error(const Probe& probe, const Device& device) {
+Outcome outcome_of(const Probe& probe, const Device& device) {
     const auto run = [&](const Probe& each) {
         const Probing probing;
         return on_vulkan(each, device);
     };
 #if QUERN_EXCEPTIONS
     try {
-        return fault_of(probe, run);
+        return {fault_of(probe, run)};
     } catch (const UncompiledCode& uncompiled) {
-        return uncompiled.error();
+        return {uncompiled.error(), false};
     }
 #else
-    return fault_of(probe, run);
+    return {fault_of(probe, run)};
 #endif
 }
 
@@ -426,12 +434,13 @@ std::string fault_of(const Probe& probe, const Device& device) {
         }
     }
     const DiskCache* const cache = DiskCache::of_process();
-    std::string fault;
-    if (!cache || !cache->read(key)) {
-        fault = fault_or_error(probe, device);
-        if (cache && fault.empty()) cache->write(key, {});
+    if (const auto kept = cache ? cache->read(key) : std::nullopt) {
+        const std::string fault(reinterpret_cast<const char*>(kept->data()), kept->size());
+        return noted(probe, device, key, fault, fmt::format(" (kept in {})", cache->path_of(key)));
     }
-    return noted(probe, device, key, fault);
+    const auto [fault, is_kept] = outcome_of(probe, device);
+    if (cache && is_kept) cache->write(key, std::as_bytes(std::span(fault)));
+    return noted(probe, device, key, fault, {});
 }
 
 }  // namespace quern::frontend

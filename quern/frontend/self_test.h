@@ -56,9 +56,9 @@ std::string fault_of(const Probe& probe, const std::function<Tensor(const Probe&
 /// Whether this thread runs a probe: nothing of it is counted.
 bool is_probing() noexcept;
 
-/// The same for a device "vulkan:N": found once for each process, with a warning. That a driver is
-/// right is in the cache of compiled kernels too, for its version. Code that it does not compile is
-/// a fault too: what it said. Empty within a probe. Throws DeviceError.
+/// The same for a device "vulkan:N": found once for each process, with a warning. The result is in
+/// the cache of compiled kernels too, for the driver's version. Code that it does not compile is a
+/// fault too, what it said, but one that is not kept. Empty within a probe. Throws DeviceError.
 std::string fault_of(const Probe& probe, const Device& device);
 
 }  // namespace quern::frontend

@@ -149,15 +149,34 @@ TEST_F(FailingCalls, NoneAndWhatIsRightOfADriverIsKeptForTheNextProcessAndThisVe
     EXPECT_EQ(modules(""), without);
 }
 
-TEST_F(FailingCalls, AFaultOfADriverIsLookedForAgainInTheNextProcess) {
+TEST_F(FailingCalls, AWrongResultOfADriverIsKeptForTheNextProcessAndThisVersion) {
     const TestFolder cache;
-    for (int n = 0; n < 2; ++n) {
-        const Probed wrong = probe("other quotients", QUERN_MOCK_LOADER, "Runs", cache.path());
-        EXPECT_TRUE(wrong.says("warning")) << wrong.said;
-    }
-    const Probed right = probe("", QUERN_MOCK_LOADER, "Runs", cache.path());
-    EXPECT_FALSE(right.says("warning")) << right.said;
-    EXPECT_TRUE(right.says("vulkan:0: right\nvulkan:0: right\n")) << right.said;
+    const auto probed = [&](const std::string& order) {
+        return probe("say modules; " + order, QUERN_MOCK_LOADER, "Runs", cache.path());
+    };
+    const std::string fault = "fails the test of arithmetic of float32: expected ";
+    const Probed first = probed("other quotients"), second = probed("other quotients");
+    EXPECT_TRUE(first.says(fault)) << first.said;
+    EXPECT_FALSE(first.says("kept in")) << first.said;
+    EXPECT_TRUE(second.says(fault)) << second.said;
+    EXPECT_TRUE(second.says("(kept in " + cache.path())) << second.said;
+    EXPECT_TRUE(second.says("whose test its driver fails")) << second.said;
+    EXPECT_LT(modules_of(second), modules_of(first)) << "its test ran again";
+    const Probed newer = probed("another version");
+    EXPECT_FALSE(newer.says("warning")) << newer.said;
+    EXPECT_TRUE(newer.says("vulkan:0: right\nvulkan:0: right\n")) << newer.said;
+}
+
+TEST_F(FailingCalls, CodeThatADriverDoesNotCompileIsTriedAgainInTheNextProcess) {
+    const TestFolder cache;
+    const auto probed = [&](const std::string& order) {
+        return probe(order, QUERN_MOCK_LOADER, "RunsGroups", cache.path());
+    };
+    const std::string fault = "fails the test of sums by subgroups";
+    const Probed without = probed("no shuffles"), with = probed("");
+    EXPECT_TRUE(without.says(fault)) << without.said;
+    EXPECT_FALSE(with.says(fault)) << with.said;
+    EXPECT_TRUE(with.says("vulkan:0: right\nvulkan:0: right\n")) << with.said;
 }
 
 TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
