@@ -103,7 +103,9 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& de
     if (const DiskCache* const cache = DiskCache::of_process()) kept.emplace(*cache);
     auto code = std::make_shared<const vulkan::Compiled>(driver().compile(
         *vulkan_number(device.id()), kernel, facts, numerics, variant, kept ? &*kept : nullptr));
-    if (code->is_host_full) raise_out_of_memory(device.id());
+    if (code->failure.kind == vulkan::Failure::Kind::HostIsFull) {
+        vulkan::raise_if_failed(*vulkan_number(device.id()), code->failure);
+    }
     return code;
 }
 
@@ -137,7 +139,7 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     // Code without something is made where the driver fails the test of it, and where it does not
     // take the code that has it: which need not be for that.
     const auto goes_without = [&](const Probe& probe) {
-        if (!code->error.empty() && !code->is_of_code) return false;
+        if (code->failure && !code->is_of_code) return false;
         return !fault_of(probe, device).empty() || (code->is_of_code && !is_probing());
     };
     if (code->has_float16 && goes_without(probe_of_float16())) {
@@ -146,7 +148,7 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     }
     const bool has_floats =
         std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) { return is_floating(e.dtype); });
-    const bool may_fold = has_floats && code->error.empty() && !code->hides_floats;
+    const bool may_fold = has_floats && !code->failure && !code->hides_floats;
     if (may_fold && !fault_of(probe_of_folding(), device).empty()) {
         chosen.hides_floats = true;
         code = make(variant.points);
@@ -162,8 +164,8 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     });
     if (has_wrong_subgroups) code = make(vulkan::PointsAre::GroupsByMemory);
     if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
-    if (code->is_of_code) raise(UncompiledCode(device, code->error));
-    if (!code->error.empty()) raise(DeviceError("[" + device.id() + "] " + code->error));
+    if (code->is_of_code) raise(UncompiledCode(device, code->failure.what));
+    vulkan::raise_if_failed(*vulkan_number(device.id()), code->failure);
     std::uint32_t lanes = 0;
     for (const vulkan::Groups& g : code->groups) {
         if (g.are_lanes) lanes = std::max(lanes, g.invocations / g.points);

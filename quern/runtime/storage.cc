@@ -131,7 +131,8 @@ std::shared_ptr<Storage> Storage::allocate_on_vulkan(std::size_t device, std::si
         if (memory->data) driver->free(device, *memory, s->ticket_.load());
     });
     if (bytes < kAddressable) *memory = driver->allocate(device, bytes);
-    if (!memory->data) vulkan::raise_none(device, bytes, memory->error);
+    vulkan::raise_if_failed(device, memory->failure);
+    if (!memory->data) vulkan::raise_no_room(device, bytes);
     storage->data_ = memory->data;
     storage->device_ = device;
     if (!memory->is_seen) storage->unseen_ = memory;

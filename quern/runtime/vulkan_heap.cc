@@ -19,7 +19,7 @@ std::byte* PoolHeap::take(std::size_t bytes) noexcept {
     slab->memory = driver_.allocate(device_, bytes);
     std::byte* const data = slab->memory.data;
     if (!data) {
-        error_ = std::move(slab->memory.error);
+        failure_ = std::move(slab->memory.failure);
         return nullptr;
     }
     if (!slab->memory.is_zero) std::memset(data, 0, bytes);
@@ -57,7 +57,8 @@ void PoolHeap::retire(std::uint64_t ticket) noexcept {
 
 void PoolHeap::raise_none(std::size_t bytes) const {
     const Lock lock(mutex_);
-    vulkan::raise_none(device_, bytes, error_);
+    raise_if_failed(device_, failure_);
+    raise_no_room(device_, bytes);
 }
 
 }  // namespace quern::vulkan

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "quern/runtime/pool.h"
 #include "quern/runtime/vulkan_plugin.h"
@@ -31,7 +30,7 @@ public:
     /// A launch of that ticket may still use a block that becomes free.
     void retire(std::uint64_t ticket) noexcept;
 
-    /// Throws OutOfMemory, or DeviceLost: the device gave none.
+    /// Throws OutOfMemory, DeviceLost or DeviceError: the device gave none.
     [[noreturn]] void raise_none(std::size_t bytes) const;
 
 private:
@@ -47,8 +46,8 @@ private:
     std::unique_ptr<Slab> slabs_;
     std::uint64_t last_ = 0;
 
-    /// How the device was lost, or empty.
-    std::string error_;
+    /// Of the last call that gave none.
+    Failure failure_;
 };
 
 }  // namespace quern::vulkan

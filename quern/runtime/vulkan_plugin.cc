@@ -70,7 +70,8 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
                         id, about.largest_allocation, bytes),
             bytes));
     }
-    const Pool* const pool = driver(why)->pool(device, why);
+    Failure failure;
+    const Pool* const pool = driver(why)->pool(device, failure);
     const Room room = pool ? pool->room(bytes) : Room{};
     const std::string within = room.limit < std::uint64_t(about.memory)
                                    ? fmt::format("; the limit is {} (set_memory_limit)", room.limit)
@@ -81,35 +82,48 @@ void raise_no_room(std::size_t device, std::size_t bytes) {
                       bytes, room.free, room.largest));
 }
 
-void raise_none(std::size_t device, std::size_t bytes, const std::string& lost) {
-    if (!lost.empty()) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, lost)));
-    raise_no_room(device, bytes);
+void raise_if_failed(std::size_t device, const Failure& failure) {
+    if (!failure) return;
+    const std::string id = "vulkan:" + std::to_string(device);
+    if (failure.kind == Failure::Kind::HostIsFull && failure.what.empty()) raise_out_of_memory(id);
+    std::string message = "[" + id + "] " + failure.what;
+    switch (failure.kind) {
+        case Failure::Kind::None:
+        case Failure::Kind::Error:
+            raise(DeviceError(std::move(message)));
+        case Failure::Kind::Lost:
+            raise(DeviceLost(std::move(message)));
+        case Failure::Kind::HostIsFull:
+            raise(OutOfMemory(std::move(message)));
+        case Failure::Kind::DeviceIsFull:
+            break;
+    }
+    std::string why;
+    raise(OutOfMemory(
+        fmt::format("{}, which has {} bytes", message, driver(why)->devices()[device].memory)));
 }
 
 void raise_if_failed(std::size_t device, const Outcome& outcome) {
-    const std::string id = "vulkan:" + std::to_string(device);
-    if (outcome.is_host_full) raise_out_of_memory(id);
     if (outcome.out_of_memory > 0 && outcome.is_of_staging) {
-        raise(OutOfMemory(fmt::format("[{}] expected room for {} bytes of the host's memory that "
-                                      "the device sees, got none",
-                                      id, outcome.out_of_memory),
+        raise(OutOfMemory(fmt::format("[vulkan:{}] expected room for {} bytes of the host's memory "
+                                      "that the device sees, got none",
+                                      device, outcome.out_of_memory),
                           outcome.out_of_memory));
     }
     if (outcome.out_of_memory > 0) raise_no_room(device, outcome.out_of_memory);
-    if (outcome.is_lost) raise(DeviceLost("[" + id + "] " + outcome.error));
-    if (!outcome.error.empty()) raise(DeviceError("[" + id + "] " + outcome.error));
+    raise_if_failed(device, outcome.failure);
 }
 
 void wait_for(std::size_t device, std::uint64_t ticket) {
     std::string why;
-    const std::string lost = driver(why)->wait(device, ticket);
-    if (!lost.empty()) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, lost)));
+    raise_if_failed(device, driver(why)->wait(device, ticket));
 }
 
 Pool& pool_of(std::size_t device) {
-    std::string error;
-    Pool* const pool = driver(error)->pool(device, error);
-    if (!pool) raise(DeviceLost(fmt::format("[vulkan:{}] {}", device, error)));
+    std::string why;
+    Failure failure;
+    Pool* const pool = driver(why)->pool(device, failure);
+    raise_if_failed(device, failure);
     return *pool;
 }
 

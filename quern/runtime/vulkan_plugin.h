@@ -57,6 +57,23 @@ enum class PointsAre : std::uint8_t {
     InvocationsOf32,
 };
 
+/// Why a call for a device did not work.
+struct Failure {
+    enum class Kind : std::uint8_t {
+        None,
+        Error,
+        Lost,          // the device works no longer
+        HostIsFull,    // later it may work, as
+        DeviceIsFull,  // that may
+    };
+    Kind kind = Kind::None;
+
+    /// In words; of a host that is full there may be none.
+    std::string what;
+
+    explicit operator bool() const { return kind != Kind::None; }
+};
+
 /// What code is made for, besides what is known of a kernel's operands.
 struct Variant {
     PointsAre points = PointsAre::Chosen;
@@ -134,13 +151,9 @@ struct Compiled {
     /// Why the device does not run the kernel, or empty.
     std::string refusal;
 
-    /// The host has no memory left.
-    bool is_host_full = false;
+    Failure failure;
 
-    /// What the driver did not take. Empty if it worked.
-    std::string error;
-
-    /// It is the code that it did not take, which may ask for what the driver says to have.
+    /// It is the code that the driver did not take, which may ask for what it says to have.
     bool is_of_code = false;
 };
 
@@ -156,8 +169,8 @@ public:
 
 /// Memory of a tensor.
 struct Memory {
-    /// The host's address of it, or of the memory of the host that stands for it. Null if the
-    /// device has no room.
+    /// The host's address of it, or of the memory of the host that stands for it. Null if there is
+    /// none: the device has no room, or `failure`.
     std::byte* data = nullptr;
     std::size_t bytes = 0;
 
@@ -170,8 +183,7 @@ struct Memory {
     /// The driver's.
     void* block = nullptr;
 
-    /// How the device was lost, or empty.
-    std::string error;
+    Failure failure;
 };
 
 /// Bytes that the host sees.
@@ -196,17 +208,12 @@ struct Outcome {
     /// The driver left a loop before its end, after kMostIterations.
     bool is_cut = false;
 
-    /// The host has no memory left.
-    bool is_host_full = false;
-
     /// Bytes that the device has no memory for, or 0; and whether it is the host's memory that the
     /// device sees.
     std::size_t out_of_memory = 0;
     bool is_of_staging = false;
 
-    /// What the driver reports, or empty; and whether the device is lost by it.
-    std::string error;
-    bool is_lost = false;
+    Failure failure;
 
     /// For `wait`: the device may still be at it. 0 if it has ended.
     std::uint64_t ticket = 0;
@@ -235,13 +242,12 @@ public:
     /// The memory is used again once the launch of that ticket has ended.
     virtual void free(std::size_t device, const Memory& memory, std::uint64_t ticket) noexcept = 0;
 
-    /// Until the launch of that ticket and all before it have ended. How the device was lost, or
-    /// empty.
-    virtual std::string wait(std::size_t device, std::uint64_t ticket) = 0;
+    /// Until the launch of that ticket and all before it have ended.
+    virtual Failure wait(std::size_t device, std::uint64_t ticket) = 0;
 
     /// Of what `allocate` gives and of what kernels need beside it; what waited for launches that
-    /// have ended is free. Null if the device is lost, and how.
-    virtual Pool* pool(std::size_t device, std::string& error) = 0;
+    /// have ended is free. Null and why if the device is not to be used.
+    virtual Pool* pool(std::size_t device, Failure& failure) = 0;
 
     /// Begins to copy from `data` to the device, for the launches that come. Only of memory that is
     /// not seen, and that no launch uses which has not been waited for.
@@ -274,16 +280,14 @@ inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
 /// Throws OutOfMemory: a device has no room for `bytes`, or they are more than it has in one piece.
 [[noreturn]] void raise_no_room(std::size_t device, std::size_t bytes);
 
-/// The same, or DeviceLost where `lost` says how it was.
-[[noreturn]] void raise_none(std::size_t device, std::size_t bytes, const std::string& lost);
-
 /// Throws OutOfMemory, DeviceLost or DeviceError if a call for a device did not work.
+void raise_if_failed(std::size_t device, const Failure& failure);
 void raise_if_failed(std::size_t device, const Outcome& outcome);
 
 /// Waits for a launch on a device that there is, and all before it. Throws DeviceLost.
 void wait_for(std::size_t device, std::uint64_t ticket);
 
-/// Of the memory of a device that there is. Throws DeviceLost.
+/// Of the memory of a device that there is. Throws as raise_if_failed.
 Pool& pool_of(std::size_t device);
 
 /// Whether the host sees tensors in the memory of a device that there is.

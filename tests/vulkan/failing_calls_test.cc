@@ -603,7 +603,34 @@ TEST_F(FailingCalls, OfWhatMakesThingsAreErrorsAndTheDeviceIsUsedAgain) {
           "vkCreateComputePipelines"}) {
         for (const Probed& probed : each_call(function, "-2")) {
             EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
+            EXPECT_FALSE(probed.says("DeviceLost") || probed.says("DeviceError")) << probed.said;
         }
+    }
+}
+
+TEST_F(FailingCalls, ForWantOfMemoryAreOutOfMemoryAndOthersDeviceErrors) {
+    const struct {
+        const char* order;
+        const char* error;
+    } cases[] = {
+        {"vkCreateDevice 1 -2",
+         "OutOfMemory [vulkan:0] vkCreateDevice: the device is out of memory, which has "},
+        {"vkCreateDevice 1 -1",
+         "OutOfMemory [vulkan:0] vkCreateDevice: the host is out of memory\n"},
+        {"vkCreateDevice 1 -8", "DeviceError [vulkan:0] vkCreateDevice: a feature is not there\n"},
+        {"vkCreateSemaphore 1 -2",
+         "OutOfMemory [vulkan:0] vkCreateSemaphore: the device is out of memory, which has "},
+        {"vkCreateShaderModule 1 -1",
+         "OutOfMemory [vulkan:0] vkCreateShaderModule: the host is out of memory\n"},
+        {"vkCreateComputePipelines 1 -2",
+         "OutOfMemory [vulkan:0] vkCreateComputePipelines: the device is out of memory, which "},
+    };
+    for (const auto& c : cases) {
+        const Probed probed = probe(c.order);
+        EXPECT_TRUE(probed.has_failed) << c.order;
+        EXPECT_TRUE(probed.is_as_promised()) << c.order << "\n" << probed.said;
+        EXPECT_TRUE(probed.says(c.error)) << c.order << "\n" << probed.said;
+        EXPECT_TRUE(probed.says("vulkan:0: right\n")) << c.order << "\n" << probed.said;
     }
 }
 
@@ -611,7 +638,7 @@ TEST_F(FailingCalls, OfWhatBindsBuffersAreErrorsAndTheDeviceIsUsedAgain) {
     for (const char* function : {"vkCreateDescriptorSetLayout", "vkCreatePipelineLayout",
                                  "vkCreateDescriptorPool", "vkAllocateDescriptorSets"}) {
         for (const Probed& probed : each_call(function, "-2", "no addresses; ")) {
-            EXPECT_TRUE(probed.says(std::string("[vulkan:0] ") + function +
+            EXPECT_TRUE(probed.says(std::string("OutOfMemory [vulkan:0] ") + function +
                                     ": the device is out of memory"))
                 << probed.said;
             EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
@@ -628,6 +655,7 @@ TEST_F(FailingCalls, OfWhatMakesStagingAndTransfersAreErrorsAndTheDeviceIsUsedAg
           "vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory"}) {
         for (const Probed& probed : each_call(function, "-2", kStaged)) {
             EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
+            EXPECT_FALSE(probed.says("DeviceLost") || probed.says("DeviceError")) << probed.said;
         }
     }
 }

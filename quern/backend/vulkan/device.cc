@@ -320,7 +320,7 @@ Memory GpuDevice::allocate(std::size_t bytes) {
     } catch (const VulkanError& error) {
         lose(error);
     }
-    memory.error = lost_;
+    memory.failure = lost();
     if (!lent->block) return memory;
     memory.data = lent->block->data();
     memory.bytes = bytes;
@@ -352,14 +352,14 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     queue_->count(lent->block->size());
 }
 
-Pool* GpuDevice::pool(std::string& error) {
+Pool* GpuDevice::pool(Failure& failure) {
     const std::lock_guard lock(mutex_);
     try {
         if (lost_.empty()) reclaim();
-    } catch (const VulkanError& lost) {
-        lose(lost);
+    } catch (const VulkanError& error) {
+        lose(error);
     }
-    error = lost_;
+    failure = lost();
     return lost_.empty() ? &own_->pool : nullptr;
 }
 
@@ -382,10 +382,14 @@ void GpuDevice::lose(const VulkanError& error) {
     if (lost_.empty()) lost_ = error.what();
 }
 
-std::string GpuDevice::wait(std::uint64_t ticket) {
+Failure GpuDevice::lost() const {
+    return lost_.empty() ? Failure{} : Failure{Failure::Kind::Lost, lost_};
+}
+
+Failure GpuDevice::wait(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
     if (ticket <= ended_) return {};
-    if (!lost_.empty()) return lost_;
+    if (!lost_.empty()) return lost();
     try {
         if (ticket > queue_->submitted()) submit(*queue_);
         const std::uint64_t submitted = std::min(ticket, queue_->submitted());
@@ -397,7 +401,7 @@ std::string GpuDevice::wait(std::uint64_t ticket) {
         if (!lock.owns_lock()) lock.lock();
         lose(error);
     }
-    return lost_;
+    return lost();
 }
 
 void GpuDevice::wait_for_all() noexcept {
@@ -597,9 +601,8 @@ template <class Body>
 Outcome GpuDevice::attempt(const Body& body) {
     std::unique_lock lock(mutex_);
     Outcome outcome;
-    outcome.error = lost_;
-    outcome.is_lost = !lost_.empty();
-    if (outcome.is_lost) return outcome;
+    outcome.failure = lost();
+    if (outcome.failure) return outcome;
     Blocks blocks(*this);
     bool is_recorded = false;
     try {
@@ -607,12 +610,13 @@ Outcome GpuDevice::attempt(const Body& body) {
         body(lock, blocks, is_recorded, outcome);
     } catch (const VulkanError& error) {
         if (!lock.owns_lock()) lock.lock();
-        outcome.error = error.what();
+        outcome.failure = error.failure();
         outcome.out_of_memory = blocks.missing();
         outcome.is_of_staging = blocks.is_of_staging();
-        if (is_recorded || error.is_lost()) lose(error);
-        outcome.is_lost = !lost_.empty();
-        if (outcome.is_lost) blocks.leave();
+        if (is_recorded || error.kind() == Failure::Kind::Lost) lose(error);
+        if (lost_.empty()) return outcome;
+        outcome.failure = lost();
+        blocks.leave();
     } catch (...) {
         // What is recorded uses the memory, and there is none to say more.
         if (is_recorded) {
@@ -641,16 +645,16 @@ Outcome GpuDevice::run(const Work& work) {
             largest = std::max(largest, bytes);
             const std::uint64_t most = abilities_.largest_buffer(windows);
             if (abilities_.buffers == BuffersAre::Addressed || bytes <= most) return;
-            outcome.error = "expected at most " + std::to_string(most) +
-                            " bytes (maxStorageBufferRange) in " + what + ", got " +
-                            std::to_string(bytes);
+            outcome.failure = {Failure::Kind::Error, "expected at most " + std::to_string(most) +
+                                                         " bytes (maxStorageBufferRange) in " +
+                                                         what + ", got " + std::to_string(bytes)};
         };
         for_each_buffer(work, [&](std::size_t buffer, std::uint64_t bytes) {
             const std::uint32_t windows = work.stages[0].bindings.windows.of(buffer);
             check_size("one buffer of a kernel", bytes, windows);
         });
         check_size("the arrays of a point", work.launch.local, 1);
-        if (!outcome.error.empty()) return;
+        if (outcome.failure) return;
         // As lir::without_int64 and emit want it; what is larger, the interpreter runs.
         if (!abilities_.integers.has_64 && largest >= std::uint64_t{1} << 31) {
             outcome.has_failed = true;

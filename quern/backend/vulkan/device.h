@@ -99,9 +99,9 @@ public:
     /// As Driver has them.
     Memory allocate(std::size_t bytes);
     void free(const Memory& memory, std::uint64_t ticket) noexcept;
-    std::string wait(std::uint64_t ticket);
+    Failure wait(std::uint64_t ticket);
     void wait_for_all() noexcept;
-    Pool* pool(std::string& error);
+    Pool* pool(Failure& failure);
     Outcome upload(const Memory& memory);
     Outcome fetch(const Memory& memory);
 
@@ -186,6 +186,7 @@ private:
     template <class Body>
     Outcome attempt(const Body& body);
     void lose(const VulkanError& error);
+    Failure lost() const;
 
     const Abilities& abilities_;
     VkDevice device_ = VK_NULL_HANDLE;
@@ -224,7 +225,7 @@ private:
     /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;
 
-    /// Why the device cannot be used any more, or empty.
+    /// How the device was lost, or empty.
     std::string lost_;
 };
 

@@ -118,12 +118,10 @@ public:
     Memory allocate(std::size_t device, std::size_t bytes) override {
         try {
             return opened(device).allocate(bytes);
-        } catch (const VulkanError& error) {
+        } catch (...) {
             Memory none;
-            none.error = error.what();
+            none.failure = this_failure();
             return none;
-        } catch (const std::bad_alloc&) {
-            return {};
         }
     }
 
@@ -131,26 +129,26 @@ public:
         opened_[device]->free(memory, ticket);
     }
 
-    Pool* pool(std::size_t device, std::string& error) override {
+    Pool* pool(std::size_t device, Failure& failure) override {
         try {
-            return opened(device).pool(error);
-        } catch (const std::exception& why) {
-            error = why.what();
+            return opened(device).pool(failure);
+        } catch (...) {
+            failure = this_failure();
             return nullptr;
         }
     }
 
-    std::string wait(std::size_t device, std::uint64_t ticket) override {
+    Failure wait(std::size_t device, std::uint64_t ticket) override {
         GpuDevice* const gpu = opened_if_used(device);
-        return gpu ? gpu->wait(ticket) : std::string();
+        return gpu ? gpu->wait(ticket) : Failure{};
     }
 
     Outcome upload(std::size_t device, const Memory& memory) override {
-        return or_host_is_full([&] { return opened_[device]->upload(memory); });
+        return or_failure([&] { return opened_[device]->upload(memory); });
     }
 
     Outcome fetch(std::size_t device, const Memory& memory) override {
-        return or_host_is_full([&] { return opened_[device]->fetch(memory); });
+        return or_failure([&] { return opened_[device]->fetch(memory); });
     }
 
     void wait_for_all() noexcept override {
@@ -170,7 +168,7 @@ public:
                 const ReadyLaunch& launch, std::span<const Range> operands, Range output,
                 bool keeps_output) override {
         const auto& loaded = static_cast<const LoadedPipelines&>(*pipelines);
-        return or_host_is_full([&] {
+        return or_failure([&] {
             const std::vector<lir::Bounds> bounds = loaded.bounds_of(launch);
             const bool may_be_cut =
                 loaded.device().cuts_loops() && std::ranges::any_of(bounds, [](const auto& b) {
@@ -246,36 +244,48 @@ private:
                 result.groups.push_back(groups_of(function, abilities.group));
                 result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
                 result.has_float16 |= controls.has_float16 && has_halves(function);
-                result.error = invalid(words, result.groups.back().atom.rows > 0);
-                if (!result.error.empty()) return result;
+                const std::string why = invalid(words, result.groups.back().atom.rows > 0);
+                if (!why.empty()) {
+                    result.failure = {Failure::Kind::Error, why};
+                    return result;
+                }
                 pipelines->may_fail |= may_fail(function);
                 pipelines->functions.push_back(plan.stages[i].as_lowered());
                 const Groups& groups = result.groups.back();
                 pipelines->stages.push_back(gpu.stage(function, words, groups, windows, kept));
             }
             result.pipelines = std::move(pipelines);
-        } catch (const std::bad_alloc&) {
-            result.is_host_full = true;
         } catch (const VulkanError& error) {
-            result.error = error.what();
-            result.is_of_code = !error.is_of_memory() && !error.is_lost();
-        } catch (const std::exception& error) {
-            result.error = error.what();
+            result.failure = error.failure();
+            result.is_of_code = error.kind() == Failure::Kind::Error;
+        } catch (...) {
+            result.failure = this_failure();
         }
         return result;
     }
 
+    /// Of the exception that is being handled.
+    static Failure this_failure() {
+        try {
+            throw;
+        } catch (const VulkanError& error) {
+            return error.failure();
+        } catch (const std::bad_alloc&) {
+            return {Failure::Kind::HostIsFull, {}};
+        } catch (const std::exception& error) {
+            return {Failure::Kind::Error, error.what()};
+        }
+    }
+
     template <class Work>
-    static Outcome or_host_is_full(const Work& work) {
-        Outcome outcome;
+    static Outcome or_failure(const Work& work) {
         try {
             return work();
-        } catch (const std::bad_alloc&) {
-            outcome.is_host_full = true;
-        } catch (const std::exception& error) {
-            outcome.error = error.what();
+        } catch (...) {
+            Outcome outcome;
+            outcome.failure = this_failure();
+            return outcome;
         }
-        return outcome;
     }
 
     GpuDevice* opened_if_used(std::size_t device) {

@@ -57,6 +57,19 @@ std::string name_of(VkResult result) {
 VulkanError::VulkanError(const char* call, VkResult result)
     : std::runtime_error(std::string(call) + ": " + name_of(result)), result_(result) {}
 
+Failure::Kind VulkanError::kind() const {
+    switch (result_) {
+        case VK_ERROR_DEVICE_LOST:
+            return Failure::Kind::Lost;
+        case VK_ERROR_OUT_OF_HOST_MEMORY:
+            return Failure::Kind::HostIsFull;
+        case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+            return Failure::Kind::DeviceIsFull;
+        default:
+            return Failure::Kind::Error;
+    }
+}
+
 void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quern/backend/vulkan/heap.h"
+#include "quern/runtime/vulkan_plugin.h"
 
 namespace quern::vulkan {
 
@@ -18,12 +19,8 @@ namespace quern::vulkan {
 class VulkanError : public std::runtime_error {
 public:
     VulkanError(const char* call, VkResult result);
-    bool is_lost() const { return result_ == VK_ERROR_DEVICE_LOST; }
-
-    /// Nobody's fault: later it may work.
-    bool is_of_memory() const {
-        return result_ == VK_ERROR_OUT_OF_DEVICE_MEMORY || result_ == VK_ERROR_OUT_OF_HOST_MEMORY;
-    }
+    Failure::Kind kind() const;
+    Failure failure() const { return {kind(), what()}; }
 
 private:
     VkResult result_;

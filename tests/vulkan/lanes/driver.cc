@@ -112,7 +112,9 @@ public:
         result.image = image_of(plan, {});
         for (std::size_t i = 0; i < functions.size(); ++i) {
             const std::vector<std::string> broken = lir::verify(functions[i]);
-            if (!broken.empty()) result.error = "legalised: " + broken.front();
+            if (!broken.empty()) {
+                result.failure = {Failure::Kind::Error, "legalised: " + broken.front()};
+            }
             result.groups.push_back(groups_of(functions[i]));
             result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
             result.has_float16 |= has_float16 && has_halves(functions[i]);
@@ -135,8 +137,8 @@ public:
         pools_[device]->free(static_cast<Pool::Block*>(memory.block));
     }
 
-    std::string wait(std::size_t, std::uint64_t) override { return {}; }
-    Pool* pool(std::size_t device, std::string&) override { return pools_[device].get(); }
+    Failure wait(std::size_t, std::uint64_t) override { return {}; }
+    Pool* pool(std::size_t device, Failure&) override { return pools_[device].get(); }
     Outcome upload(std::size_t, const Memory&) override { return {}; }
     Outcome fetch(std::size_t, const Memory&) override { return {}; }
     void wait_for_all() noexcept override {}
@@ -173,8 +175,8 @@ public:
                                                  .local_bytes = launch.local,
                                                  .points = launch.stages[s].points});
             outcome.has_failed = done.has_failed;
-            outcome.error = done.mistake;
-            if (done.has_failed || !done.mistake.empty()) return outcome;
+            if (!done.mistake.empty()) outcome.failure = {Failure::Kind::Error, done.mistake};
+            if (outcome.has_failed || outcome.failure) return outcome;
         }
         if (!output.is_on_device && output.bytes > 0) {
             std::memcpy(output.data, written.data, output.bytes);
