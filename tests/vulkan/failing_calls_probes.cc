@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #ifdef QUERN_MOCK_LOADER
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -405,6 +409,44 @@ TEST(FailingCallsProbe, DISABLED_RunsFloat64) {
                     to_string(code->groups[0]).c_str());
     }
     use_the_cpu();
+}
+
+/// A child of fork() of a process whose launches are in flight.
+TEST(FailingCallsProbe, DISABLED_Forks) {
+    const Device device("vulkan:0");
+    const Kernel doubled =
+        Kernel("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2.0\n}").on(device);
+    const Tensor x = Tensor::from<float>({1000}, std::vector<float>(1000, 1)).to(device);
+    const Tensor before = doubled(x);
+    EXPECT_EQ(before.values()[999], 2);
+    Tensor y = x;
+    for (int i = 0; i < 40; ++i) y = doubled(y);
+    const pid_t child = fork();
+    if (child == 0) {
+        // Whatever waits for threads that are not here.
+        ::alarm(30);
+        const auto attempt = [](const auto& work) {
+            try {
+                work();
+                std::printf("child: nothing thrown\n");
+            } catch (const DeviceLost& error) {
+                std::printf("child: DeviceLost %s\n", error.what());
+            }
+        };
+        attempt([&] { doubled(x); });
+        attempt([&] { y.values(); });
+        attempt([&] { Tensor({8}, DType::Float32, device); });
+        const Kernel other("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] - 2.0\n}");
+        attempt([&] { other.on(device)(x); });
+        y = other.on(Device("cpu"))(Tensor::from<float>({2}, {3, 4}));
+        std::printf("child: %s\n", y.values()[1] == 2 ? "right" : "wrong");
+        std::exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    std::printf("child: ended with %d\n", status);
+    EXPECT_EQ(y.values()[999], std::ldexp(1.0, 40));
+    if (!HasFailure()) use_the_cpu();
 }
 
 }  // namespace

@@ -693,6 +693,18 @@ TEST_F(FailingCalls, OfWaitsLeaveThePipelinesOfWhatWasNotSeenToEnd) {
     }
 }
 
+TEST_F(FailingCalls, NoneAndAChildOfForkIsToldThatTheDeviceIsItsParents) {
+    for (const std::string order : {"", kStaged}) {
+        const Probed probed = probe(order, QUERN_MOCK_LOADER, "Forks");
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        const std::string lost =
+            "child: DeviceLost [vulkan:0] the device was opened before fork(), by this process's "
+            "parent\n";
+        EXPECT_TRUE(probed.says(lost + lost + lost + lost + "child: right\n")) << probed.said;
+        EXPECT_TRUE(probed.says("child: ended with 0\n")) << probed.said;
+    }
+}
+
 TEST_F(FailingCalls, OfTransfersAreErrorsFromThenOn) {
     for (const char* function : {"vkBeginCommandBuffer", "vkQueueSubmit", "vkWaitSemaphores"}) {
         expect_lost(function, kStaged);

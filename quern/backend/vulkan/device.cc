@@ -406,6 +406,7 @@ Failure GpuDevice::wait(std::uint64_t ticket) {
 
 void GpuDevice::wait_for_all() noexcept {
     const std::lock_guard lock(mutex_);
+    if (is_parents_) return;
     if (!lost_.empty()) {
         // What it was not seen to end may run on.
         static_cast<void>(vk_.vkDeviceWaitIdle(device_));
@@ -424,6 +425,13 @@ void GpuDevice::end() noexcept {
         is_ending_ = true;
     }
     wait_for_all();
+}
+
+void GpuDevice::leave_to_parent() noexcept {
+    // A thread that this process does not have may have held it.
+    new (&mutex_) std::mutex;
+    is_ending_ = is_parents_ = true;
+    lost_ = "the device was opened before fork(), by this process's parent";
 }
 
 /// The points of a stage, as many at a time as a dispatch may have, as there is scratch for, and as

@@ -108,6 +108,10 @@ public:
     /// The process ends: waits for what was submitted, and from now on for each launch.
     void end() noexcept;
 
+    /// This process is a child of fork(): the device and the driver's threads are its parent's, and
+    /// nothing more is asked of it here.
+    void leave_to_parent() noexcept;
+
     struct Stage {
         VkPipeline pipeline = VK_NULL_HANDLE;
         VkPipelineLayout layout = VK_NULL_HANDLE;
@@ -224,6 +228,7 @@ private:
 
     /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;
+    bool is_parents_ = false;
 
     /// How the device was lost, or empty.
     std::string lost_;

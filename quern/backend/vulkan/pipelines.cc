@@ -78,6 +78,10 @@ std::string key_of(std::span<const std::uint32_t> module, const Groups& groups,
 GpuDevice::Stage GpuDevice::stage(const lir::Function& function,
                                   std::span<const std::uint32_t> module, const Groups& groups,
                                   const Windows& windows, const DriverCode* kept) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const Failure failure = lost()) throw VulkanError(failure);
+    }
     Stage stage{.points_of_group = groups.points,
                 .invocations = function.lanes,
                 .bindings = bindings_of(function, windows)};
@@ -134,7 +138,7 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, VkPipeline
 }
 
 void GpuDevice::destroy(const Stage& stage) noexcept {
-    vk_.vkDestroyPipeline(device_, stage.pipeline, nullptr);
+    if (!is_parents_) vk_.vkDestroyPipeline(device_, stage.pipeline, nullptr);
 }
 
 }  // namespace quern::vulkan

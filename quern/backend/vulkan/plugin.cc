@@ -1,6 +1,10 @@
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -55,6 +59,7 @@ private:
 };
 
 void end_all();
+void leave_all_to_parent();
 
 class VulkanDriver : public Driver {
 public:
@@ -154,6 +159,13 @@ public:
     void wait_for_all() noexcept override {
         for (std::size_t i = 0; i < opened_.size(); ++i) {
             if (GpuDevice* const gpu = opened_if_used(i)) gpu->wait_for_all();
+        }
+    }
+
+    void leave_to_parent() noexcept {
+        new (&mutex_) std::mutex;
+        for (const auto& gpu : opened_) {
+            if (gpu) gpu->leave_to_parent();
         }
     }
 
@@ -300,7 +312,15 @@ private:
         gpu = std::make_unique<GpuDevice>(physical_[device], abilities_[device]);
         // Handlers run in reverse order: before those that the driver has registered until now.
         std::atexit(end_all);
+        watch_forks();
         return *gpu;
+    }
+
+    static void watch_forks() {
+#if defined(__unix__) || defined(__APPLE__)
+        static const int handler = ::pthread_atfork(nullptr, nullptr, leave_all_to_parent);
+        static_cast<void>(handler);
+#endif
     }
 
     std::vector<VkPhysicalDevice> physical_;
@@ -317,6 +337,7 @@ VulkanDriver& the_driver() {
 }
 
 void end_all() { the_driver().end(); }
+void leave_all_to_parent() { the_driver().leave_to_parent(); }
 
 }  // namespace
 }  // namespace quern::vulkan

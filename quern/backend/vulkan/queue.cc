@@ -52,13 +52,8 @@ std::string name_of(VkResult result) {
     }
 }
 
-}  // namespace
-
-VulkanError::VulkanError(const char* call, VkResult result)
-    : std::runtime_error(std::string(call) + ": " + name_of(result)), result_(result) {}
-
-Failure::Kind VulkanError::kind() const {
-    switch (result_) {
+Failure::Kind kind_of(VkResult result) {
+    switch (result) {
         case VK_ERROR_DEVICE_LOST:
             return Failure::Kind::Lost;
         case VK_ERROR_OUT_OF_HOST_MEMORY:
@@ -69,6 +64,11 @@ Failure::Kind VulkanError::kind() const {
             return Failure::Kind::Error;
     }
 }
+
+}  // namespace
+
+VulkanError::VulkanError(const char* call, VkResult result)
+    : std::runtime_error(std::string(call) + ": " + name_of(result)), kind_(kind_of(result)) {}
 
 void check(VkResult result, const char* call) {
     if (result != VK_SUCCESS) throw VulkanError(call, result);

@@ -19,11 +19,13 @@ namespace quern::vulkan {
 class VulkanError : public std::runtime_error {
 public:
     VulkanError(const char* call, VkResult result);
-    Failure::Kind kind() const;
-    Failure failure() const { return {kind(), what()}; }
+    explicit VulkanError(const Failure& failure)
+        : std::runtime_error(failure.what), kind_(failure.kind) {}
+    Failure::Kind kind() const { return kind_; }
+    Failure failure() const { return {kind_, what()}; }
 
 private:
-    VkResult result_;
+    Failure::Kind kind_;
 };
 
 /// Throws VulkanError.
