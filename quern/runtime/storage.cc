@@ -40,8 +40,8 @@ void forbid(const std::byte*, std::size_t) {}
 void permit(const std::byte*, std::size_t) {}
 #endif
 
-/// A ticket that ended before any launch's: the device has the elements.
-constexpr std::uint64_t kBrought = 1;
+/// The device has the elements, and no launch uses them.
+constexpr std::uint64_t kBrought = vulkan::kBeforeAll;
 
 bool fills_with_nan() {
     static const bool value = [] {

@@ -274,6 +274,9 @@ inline constexpr const char* kDriverSymbol = "quern_vulkan_driver";
 inline constexpr const char* kVersionSymbol = "quern_vulkan_code_version";
 inline constexpr const char* kPluginName = "libquern_vulkan.so";
 
+/// A ticket that has ended before anything is launched.
+inline constexpr std::uint64_t kBeforeAll = 1;
+
 /// The ticket of whatever was launched.
 inline constexpr std::uint64_t kEverything = ~std::uint64_t{0};
 

@@ -16,6 +16,8 @@
 
 #include "quern/error.h"
 #include "quern/kernel.h"
+#include "quern/memory.h"
+#include "quern/runtime/storage.h"
 #include "tests/cpu/compiled_run.h"
 #include "tests/cpu/vulkan_devices.h"
 
@@ -408,6 +410,21 @@ TEST(FailingCallsProbe, DISABLED_RunsFloat64) {
         std::printf("%s: %s, %s\n", vulkan.device.id().c_str(), is_right ? "right" : "wrong",
                     to_string(code->groups[0]).c_str());
     }
+    use_the_cpu();
+}
+
+/// What a launch would read, which then does not come.
+TEST(FailingCallsProbe, DISABLED_BringsAndDrops) {
+    const Device device("vulkan:0");
+    set_memory_limit(device, std::size_t{6} << 20);
+    {
+        Tensor x({1 << 20}, DType::Float32, device);
+        x.data<float>()[0] = 1;
+        InFlight::bring(x, 0);
+    }
+    // There is room for one.
+    const Tensor y({1 << 20}, DType::Float32, device);
+    std::printf("%zu bytes in use\n", memory_counters(device).live);
     use_the_cpu();
 }
 

@@ -705,6 +705,15 @@ TEST_F(FailingCalls, NoneAndAChildOfForkIsToldThatTheDeviceIsItsParents) {
     }
 }
 
+TEST_F(FailingCalls, NoneAndWhatWasBroughtForALaunchThatDidNotComeIsFree) {
+    for (const char* hidden : {"memory of its own", "memory of its own; transfer queue"}) {
+        const Probed probed = probe(hidden, QUERN_MOCK_LOADER, "BringsAndDrops");
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        EXPECT_TRUE(probed.says("to the device\n")) << probed.said;
+        EXPECT_TRUE(probed.says("4194304 bytes in use\n")) << hidden << "\n" << probed.said;
+    }
+}
+
 TEST_F(FailingCalls, OfTransfersAreErrorsFromThenOn) {
     for (const char* function : {"vkBeginCommandBuffer", "vkQueueSubmit", "vkWaitSemaphores"}) {
         expect_lost(function, kStaged);

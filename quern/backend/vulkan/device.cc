@@ -297,7 +297,7 @@ void GpuDevice::begin_after_moves(const Work& work) {
 /// Whoever asks for a transfer has waited for the launches that use the memory; what they wrote its
 /// queue sees once it has waited too, which it does at once.
 void GpuDevice::see_launches() {
-    if (transfers_ && ended_ > 0) transfers_->begin_after(*queue_, ended_);
+    if (transfers_ && ended_ > kBeforeAll) transfers_->begin_after(*queue_, ended_);
 }
 
 void GpuDevice::submit(Queue& queue) {

@@ -220,8 +220,8 @@ private:
     Lent* returned_ = nullptr;
 
     /// The last ticket that is known to have ended, and that of a transfer.
-    std::uint64_t ended_ = 0;
-    std::uint64_t moved_ = 0;
+    std::uint64_t ended_ = kBeforeAll;
+    std::uint64_t moved_ = kBeforeAll;
 
     /// The last transfer that the queue of launches has waited for.
     std::uint64_t seen_moves_ = 0;

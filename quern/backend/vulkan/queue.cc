@@ -84,7 +84,8 @@ Queue::Queue(VkDevice device, const VolkDeviceTable& vk, std::uint32_t family, D
     }
     vk_.vkGetDeviceQueue(device_, family_, 0, &queue_);
     const VkSemaphoreTypeCreateInfo timeline{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+                                             .initialValue = kBeforeAll};
     const VkSemaphoreCreateInfo semaphore{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
                                           .pNext = &timeline};
     try {
@@ -228,7 +229,7 @@ void Queue::submit() {
     VkResult result = vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
     // What it lacks may be what earlier work has. It has done nothing.
     if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY) {
-        if (submitted_ > 0) wait(submitted_);
+        wait(submitted_);
         result = vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
     }
     check(result, "vkQueueSubmit");

@@ -109,7 +109,7 @@ private:
     VkAccessFlags reads_ = VK_ACCESS_TRANSFER_READ_BIT;
     VkQueue queue_ = VK_NULL_HANDLE;
     VkSemaphore ended_ = VK_NULL_HANDLE;
-    std::uint64_t submitted_ = 0;
+    std::uint64_t submitted_ = kBeforeAll;
 
     /// What is recorded, if anything, is the one in `open_`. As many in all as may be in flight and
     /// one more.
