@@ -191,6 +191,25 @@ TEST_F(FailingCalls, SubgroupsThatAreNotWhatTheDriverSaysAreNotUsed) {
     EXPECT_FALSE(as_they_are.says("fails the test")) << as_they_are.said;
 }
 
+TEST_F(FailingCalls, NoneAndPipelinesSayHowManyInvocationsTheirSubgroupsHave) {
+    const Probed told = probe("told subgroups", QUERN_MOCK_LOADER, "RunsGroups");
+    EXPECT_TRUE(told.has_happened);
+    EXPECT_TRUE(told.ended_well) << told.said;
+    EXPECT_TRUE(told.says("vulkan:0: right\nvulkan:0: right\n")) << told.said;
+    const std::string mark = " lanes in subgroups of ";
+    const std::size_t at = told.said.find(mark);
+    ASSERT_NE(at, std::string::npos) << told.said;
+    const int size = std::atoi(told.said.c_str() + at + mark.size());
+    EXPECT_TRUE(told.says("mock: subgroups of " + std::to_string(size) + ", full\n")) << told.said;
+}
+
+TEST_F(FailingCalls, NoneAndADriverThatIsAnotherInterfaceUnderneathIsUsed) {
+    const Probed subset = probe("portability");
+    EXPECT_TRUE(subset.has_happened);
+    EXPECT_TRUE(subset.is_as_promised()) << subset.said;
+    EXPECT_TRUE(subset.says("vulkan:0: right\nvulkan:0: right\n")) << subset.said;
+}
+
 TEST_F(FailingCalls, SubgroupsThatADriverDoesNotCompileAreNotUsed) {
     const Probed none = probe("no shuffles", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(none.has_happened);
@@ -366,6 +385,7 @@ TEST_F(FailingCalls, NoneWhereAQueueOnlyCopies) {
         const std::size_t next = quick.said.find("a round", at + 1);
         const std::string round = quick.said.substr(at, next - at);
         EXPECT_NE(round.find("a wait for a transfer"), std::string::npos) << round;
+        EXPECT_NE(round.find("a transfer that waits for launches"), std::string::npos) << round;
         at = next;
     }
     EXPECT_EQ(rounds, 3u);
@@ -373,6 +393,13 @@ TEST_F(FailingCalls, NoneWhereAQueueOnlyCopies) {
     const Probed seen = probe("transfer queue");
     EXPECT_TRUE(seen.says("vulkan:0: right\nvulkan:0: right\n")) << seen.said;
     EXPECT_FALSE(seen.says("mock: a transfer")) << seen.said;
+}
+
+TEST_F(FailingCalls, NoneAndTheHostSeesEachSubmission) {
+    const Probed probed = probe("watch barriers");
+    EXPECT_TRUE(probed.has_happened);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    EXPECT_FALSE(probed.says("does not see")) << probed.said;
 }
 
 TEST_F(FailingCalls, NoneWhereBuffersHaveNoAddressesAndAreBound) {
@@ -662,11 +689,15 @@ TEST_F(FailingCalls, OfWhatMakesStagingAndTransfersAreErrorsAndTheDeviceIsUsedAg
 
 /// `beside`: other orders.
 void expect_lost(const std::string& function, const std::string& beside = {}) {
-    int errors = 0;
+    int errors = 0, unseen = 0;
     for (const Probed& probed : each_call(function, "-4", beside)) {
-        // The last wait is at the end of the process, which nobody sees.
-        if (probed.says("vulkan:0: right\nvulkan:0: right\n")) continue;
+        if (probed.says("vulkan:0: right\nvulkan:0: right\n")) {
+            ++unseen;
+            continue;
+        }
         ++errors;
+        // Only waits at the end of the process, which are the last, are seen by nobody.
+        EXPECT_EQ(unseen, 0) << probed.said;
         EXPECT_TRUE(probed.says("DeviceLost [vulkan:0] " + function + ": the device is lost"))
             << probed.said;
     }

@@ -123,6 +123,7 @@ Abilities::Abilities(VkPhysicalDevice device) {
                 .has_64 = bool(core.shaderInt64),
                 .loads_8 = bool(v12.storageBuffer8BitAccess),
                 .loads_16 = bool(v11.storageBuffer16BitAccess)};
+    is_subset = has_extension(device, kPortabilitySubset);
     find_subgroups(device, driver.driverID);
     find_atoms(device);
     // Behind Venus any driver may be.

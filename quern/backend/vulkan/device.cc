@@ -220,6 +220,7 @@ void GpuDevice::open(VkPhysicalDevice physical) {
     };
     add(abilities_.sets_subgroup, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, sizes);
     add(!abilities_.atoms.empty(), kCooperativeMatrix, matrices);
+    if (abilities_.is_subset) extensions.push_back(kPortabilitySubset);
     const VkDeviceCreateInfo about{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                    .pNext = &v11,
                                    .queueCreateInfoCount = std::uint32_t(queues.size()),

@@ -58,6 +58,10 @@ struct Abilities {
     /// Whether no invocation of a subgroup is missing where a pipeline asks for that.
     bool has_full_subgroups = false;
 
+    /// Whether it leaves out what Vulkan has every device have (kPortabilitySubset), of which
+    /// nothing is of kernels.
+    bool is_subset = false;
+
     /// What a subgroup multiplies at once, the largest first.
     std::vector<lir::Atom> atoms;
 

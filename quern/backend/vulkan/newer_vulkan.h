@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
-// VK_KHR_cooperative_matrix (2023), which headers of Vulkan 1.3.239 (Debian 12) lack. Names and
-// numbers are Khronos's.
+// What headers of Vulkan 1.3.239 (Debian 12) lack: VK_KHR_cooperative_matrix (2023), and what is in
+// vulkan_beta.h only. Names and numbers are Khronos's.
 
 namespace quern::vulkan {
+
+inline constexpr const char* kPortabilitySubset = "VK_KHR_portability_subset";
 
 inline constexpr const char* kCooperativeMatrix = "VK_KHR_cooperative_matrix";
 

@@ -13,7 +13,9 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "quern/backend/common/image_of.h"
 #include "quern/backend/vulkan/device.h"
@@ -61,6 +63,15 @@ private:
 void end_all();
 void leave_all_to_parent();
 
+bool has_instance_extension(std::string_view name) {
+    std::uint32_t count = 0;
+    vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr);
+    std::vector<VkExtensionProperties> all(count);
+    vkEnumerateInstanceExtensionProperties(nullptr, &count, all.data());
+    all.resize(count);
+    return std::ranges::any_of(all, [&](const auto& each) { return each.extensionName == name; });
+}
+
 class VulkanDriver : public Driver {
 public:
     /// Why there is none, or empty.
@@ -71,8 +82,15 @@ public:
         const VkApplicationInfo application{.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                             .pEngineName = "Quern",
                                             .apiVersion = VK_API_VERSION_1_2};
-        const VkInstanceCreateInfo about{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                         .pApplicationInfo = &application};
+        VkInstanceCreateInfo about{.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                   .pApplicationInfo = &application};
+        // Of systems whose driver is another interface underneath, as MoltenVK's.
+        static constexpr const char* kPortability = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
+        if (has_instance_extension(kPortability)) {
+            about.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+            about.enabledExtensionCount = 1;
+            about.ppEnabledExtensionNames = &kPortability;
+        }
         // A start that found no memory is tried again.
         abilities_.clear();
         descriptions_.clear();

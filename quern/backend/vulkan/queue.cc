@@ -204,9 +204,10 @@ void Queue::submit_if_due() {
 void Queue::submit() {
     if (open_.empty()) return;
     const Batch& batch = open_.front();
-    const VkMemoryBarrier barrier{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                  .srcAccessMask = writes_,
-                                  .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    const VkMemoryBarrier barrier{
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = writes_,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT};
     vk_.vkCmdPipelineBarrier(batch.commands, stages_, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
                              nullptr, 0, nullptr);
     check(vk_.vkEndCommandBuffer(batch.commands), "vkEndCommandBuffer");

@@ -247,6 +247,7 @@ VKAPI_ATTR VkResult VKAPI_CALL submit_late(VkQueue queue, std::uint32_t, const V
         if (late.waits) std::fputs("mock: a wait for a transfer\n", stderr);
         return VK_SUCCESS;
     }
+    if (late.waits) std::fputs("mock: a transfer that waits for launches\n", stderr);
     if (!is("quick transfers")) return VK_SUCCESS;
     const VkResult result = late_queues().run_until(late.signals, late.value);
     if (result != VK_SUCCESS) return result;

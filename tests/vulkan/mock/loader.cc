@@ -8,11 +8,17 @@
 //   "watch pipelines"     one that is destroyed before a wait for what uses it has ended is said,
 //   as
 //                         "mock: a pipeline in use goes"
+//   "watch barriers"      a submission that ends without a barrier to the host is said, as
+//                         "mock: the host does not see a submission"
 //   "say modules"         each module that is made is said, as "mock: module"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
 //   "no shuffles"         code whose lanes exchange values is not compiled
 //   "no matrices"         products of matrices are said to be there, and not compiled
+//   "portability"         devices are said to be subsets, as by MoltenVK: whoever does not ask for
+//                         such sees none, and none is made without VK_KHR_portability_subset
+//   "told subgroups"      pipelines say how many invocations their subgroups have, which is said,
+//                         as "mock: subgroups of 8" or "mock: subgroups of 8, full"
 //   "other halves"        code that has float16 subtracts where it adds
 //   "few subgroups"       a work-group is said to have at most 2 subgroups
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
@@ -22,8 +28,9 @@
 //   "transfer queue"      there is a family of one queue that only copies. What either queue is
 //   given
 //                         it does when somebody waits for it, the host or what the other does;
-//                         what only copies is said, as "mock: a transfer", and what waits for it,
-//                         as "mock: a wait for a transfer"
+//                         what only copies is said, as "mock: a transfer", what waits for it,
+//                         as "mock: a wait for a transfer", and what of it waits for the other, as
+//                         "mock: a transfer that waits for launches"
 //   "quick transfers"     what only copies has ended when it has been given
 //   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; with how
 //                         many a cache begins is said, as "mock: cache of 96 bytes"
@@ -112,6 +119,56 @@ VKAPI_ATTR void VKAPI_CALL destroy_watched(VkDevice device, VkPipeline pipeline,
     real<PFN_vkDestroyPipeline>("vkDestroyPipeline")(device, pipeline, from);
 }
 
+/// Commands behind which a barrier makes what they wrote visible to the host.
+struct Seen {
+    std::mutex mutex;
+    std::set<VkCommandBuffer> commands;
+};
+
+Seen& seen() {
+    static Seen all;
+    return all;
+}
+
+void note_seen(VkCommandBuffer commands, bool is_seen) {
+    const std::lock_guard lock(seen().mutex);
+    if (is_seen) {
+        seen().commands.insert(commands);
+    } else {
+        seen().commands.erase(commands);
+    }
+}
+
+VKAPI_ATTR void VKAPI_CALL watched_barrier(VkCommandBuffer to, VkPipelineStageFlags before,
+                                           VkPipelineStageFlags after, VkDependencyFlags flags,
+                                           std::uint32_t count, const VkMemoryBarrier* barriers,
+                                           std::uint32_t buffers, const VkBufferMemoryBarrier* b,
+                                           std::uint32_t images, const VkImageMemoryBarrier* i) {
+    const bool is_of_host = count > 0 && (after & VK_PIPELINE_STAGE_HOST_BIT) != 0 &&
+                            (barriers[0].dstAccessMask & VK_ACCESS_HOST_READ_BIT) != 0;
+    note_seen(to, is_of_host);
+    real<PFN_vkCmdPipelineBarrier>("vkCmdPipelineBarrier")(to, before, after, flags, count,
+                                                           barriers, buffers, b, images, i);
+}
+
+VKAPI_ATTR void VKAPI_CALL watched_dispatch(VkCommandBuffer to, std::uint32_t x, std::uint32_t y,
+                                            std::uint32_t z) {
+    note_seen(to, false);
+    real<PFN_vkCmdDispatch>("vkCmdDispatch")(to, x, y, z);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL watched_submit(VkQueue queue, std::uint32_t count,
+                                              const VkSubmitInfo* all, VkFence fence) {
+    {
+        const std::lock_guard lock(seen().mutex);
+        say_here();
+        if (!seen().commands.contains(all->pCommandBuffers[0])) {
+            std::fputs("mock: the host does not see a submission\n", stderr);
+        }
+    }
+    return real<PFN_vkQueueSubmit>("vkQueueSubmit")(queue, count, all, fence);
+}
+
 void note_end(const char* function, VkResult result) {
     if (result != VK_SUCCESS || std::strcmp(function, "vkWaitSemaphores") != 0) return;
     const std::lock_guard lock(in_use().mutex);
@@ -176,91 +233,12 @@ VKAPI_ATTR VkResult VKAPI_CALL devices(VkInstance instance, std::uint32_t* count
                                        VkPhysicalDevice* list) {
     static int calls = 0;
     if (const auto failed = failure("vkEnumeratePhysicalDevices", calls)) return *failed;
-    if (is("no devices") && say_here()) {
+    if ((is("no devices") || hides_portable_devices()) && say_here()) {
         *count = 0;
         return VK_SUCCESS;
     }
     return real<PFN_vkEnumeratePhysicalDevices>("vkEnumeratePhysicalDevices")(instance, count,
                                                                               list);
-}
-
-/// VK_KHR_cooperative_matrix, which is newer than the headers.
-constexpr const char* kMatrices = "VK_KHR_cooperative_matrix";
-constexpr auto kMatrixFeatures = VkStructureType(1000506000);
-constexpr auto kMatrixProperties = VkStructureType(1000506002);
-
-struct MatrixFeatures {
-    VkStructureType type;
-    void* next;
-    VkBool32 has, is_robust;
-};
-struct MatrixProperties {
-    VkStructureType type;
-    void* next;
-    VkShaderStageFlags stages;
-};
-struct MatrixRow {
-    VkStructureType type;
-    void* next;
-    std::uint32_t rows, columns, depth, left, right, sum, result;
-    VkBool32 saturates;
-    std::uint32_t scope;
-};
-
-/// Takes a structure out of a chain, which the driver and the validation layer do not know.
-VkBaseOutStructure* taken_out(void* chain, VkStructureType type) {
-    for (auto* last = static_cast<VkBaseOutStructure*>(chain); last->pNext; last = last->pNext) {
-        if (last->pNext->sType != type) continue;
-        VkBaseOutStructure* const found = last->pNext;
-        last->pNext = found->pNext;
-        return found;
-    }
-    return nullptr;
-}
-
-void put_back(void* chain, VkBaseOutStructure* structure) {
-    auto* const first = static_cast<VkBaseOutStructure*>(chain);
-    structure->pNext = first->pNext;
-    first->pNext = structure;
-}
-
-/// 8 x 8 x 8 of float16 in float32, of a subgroup.
-VKAPI_ATTR VkResult VKAPI_CALL matrix_rows(VkPhysicalDevice, std::uint32_t* count, void* rows) {
-    *count = 1;
-    auto* const row = static_cast<MatrixRow*>(rows);
-    if (row) *row = {row->type, row->next, 8, 8, 8, 0, 0, 1, 1, VK_FALSE, 3};
-    return VK_SUCCESS;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL extensions(VkPhysicalDevice device, const char* layer,
-                                          std::uint32_t* count, VkExtensionProperties* all) {
-    const auto real_extensions =
-        real<PFN_vkEnumerateDeviceExtensionProperties>("vkEnumerateDeviceExtensionProperties");
-    std::uint32_t own = 0;
-    real_extensions(device, layer, &own, nullptr);
-    if (all) {
-        real_extensions(device, layer, &own, all);
-        std::strcpy(all[own].extensionName, kMatrices);
-    }
-    *count = own + 1;
-    return VK_SUCCESS;
-}
-
-/// Without the extension and its features.
-VKAPI_ATTR VkResult VKAPI_CALL create_without_matrices(VkPhysicalDevice device,
-                                                       const VkDeviceCreateInfo* about,
-                                                       const VkAllocationCallbacks* from,
-                                                       VkDevice* made) {
-    VkDeviceCreateInfo other = *about;
-    std::vector<const char*> names;
-    for (std::uint32_t i = 0; i < about->enabledExtensionCount; ++i) {
-        const char* const name = about->ppEnabledExtensionNames[i];
-        if (std::strcmp(name, kMatrices) != 0) names.push_back(name);
-    }
-    other.enabledExtensionCount = std::uint32_t(names.size());
-    other.ppEnabledExtensionNames = names.data();
-    taken_out(&other, kMatrixFeatures);
-    return real<PFN_vkCreateDevice>("vkCreateDevice")(device, &other, from, made);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_other_halves(VkDevice device,
@@ -311,13 +289,7 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
 }
 
 VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got) {
-    VkBaseOutStructure* const matrices =
-        is("no matrices") ? taken_out(got, kMatrixProperties) : nullptr;
-    real<PFN_vkGetPhysicalDeviceProperties2>("vkGetPhysicalDeviceProperties2")(device, got);
-    if (matrices) {
-        reinterpret_cast<MatrixProperties*>(matrices)->stages = VK_SHADER_STAGE_COMPUTE_BIT;
-        put_back(got, matrices);
-    }
+    properties_of_extensions(device, got);
     if (is("old") && say_here()) got->properties.apiVersion = VK_API_VERSION_1_1;
     if (is("another version") && say_here()) ++got->properties.driverVersion;
     if (is("graphics card") && say_here()) {
@@ -367,13 +339,7 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
 }
 
 VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got) {
-    VkBaseOutStructure* const matrices =
-        is("no matrices") ? taken_out(got, kMatrixFeatures) : nullptr;
-    real<PFN_vkGetPhysicalDeviceFeatures2>("vkGetPhysicalDeviceFeatures2")(device, got);
-    if (matrices) {
-        reinterpret_cast<MatrixFeatures*>(matrices)->has = VK_TRUE;
-        put_back(got, matrices);
-    }
+    features_of_extensions(device, got);
     if (is("no float64") && say_here()) got->features.shaderFloat64 = VK_FALSE;
     for (auto* next = static_cast<VkBaseOutStructure*>(got->pNext); next; next = next->pNext) {
         if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
@@ -441,23 +407,21 @@ PFN_vkVoidFunction of_order(const char* name) {
         if (is_name("vkCmdBindPipeline")) return PFN_vkVoidFunction(&bind_watched);
         if (is_name("vkDestroyPipeline")) return PFN_vkVoidFunction(&destroy_watched);
     }
+    if (is("watch barriers")) {
+        if (is_name("vkCmdPipelineBarrier")) return PFN_vkVoidFunction(&watched_barrier);
+        if (is_name("vkCmdDispatch")) return PFN_vkVoidFunction(&watched_dispatch);
+        if (is_name("vkQueueSubmit")) return PFN_vkVoidFunction(&watched_submit);
+    }
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
     }
     if (is("other halves") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&create_other_halves);
     }
-    if (is("no matrices")) {
-        if (is_name("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")) {
-            return PFN_vkVoidFunction(&matrix_rows);
-        }
-        if (is_name("vkEnumerateDeviceExtensionProperties")) {
-            return PFN_vkVoidFunction(&extensions);
-        }
-        if (is_name("vkCreateDevice")) return PFN_vkVoidFunction(&create_without_matrices);
-        if (is_name("vkCreateShaderModule"))
-            return PFN_vkVoidFunction(&create_without<kOfMatrices>);
+    if (is("no matrices") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&create_without<kOfMatrices>);
     }
+    if (const auto other = of_extensions(name)) return other;
     if (is("no shuffles") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&create_without<kOfShuffles>);
     }

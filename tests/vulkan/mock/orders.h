@@ -76,4 +76,11 @@ Function real(const char* name) {
 /// What stands for a function by "memory of its own" or "transfer queue", or null.
 PFN_vkVoidFunction of_hardware(const char* name);
 
+/// The same by an order that says that there is an extension, and what such a one has beside the
+/// driver's own.
+PFN_vkVoidFunction of_extensions(const char* name);
+void properties_of_extensions(VkPhysicalDevice device, VkPhysicalDeviceProperties2* got);
+void features_of_extensions(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* got);
+bool hides_portable_devices();
+
 }  // namespace quern::mock
