@@ -8,8 +8,9 @@
 // of the three. So is code for the lanes of work-groups, run lane by lane or in vectors of this
 // processor without races, and that of every device "vulkan:N" in one numeric mode, whose points
 // are invocations or work-groups; reproducible bits are the interpreter's. "one-way" compiles each
-// kernel by the default schedule and in one other of these ways, runs its lanes in one, and
-// interprets what has no device, so that many kernels take little time. "cpu" runs on the
+// kernel by the default schedule and in one other of these ways, runs its lanes in one, has fewer
+// work-groups on devices "vulkan:N", and interprets what has no device, so that many kernels take
+// little time. "cpu" runs on the
 // interpreter and the device cpu only, "drivers" on it and the devices "vulkan:N" only, and "lanes"
 // on it and the lanes of work-groups. "rows" makes kernels whose points write elements and read
 // them again.
@@ -257,7 +258,8 @@ std::string check_lanes(const quern::generator::RandomKernel& kernel, long seed,
 }
 
 /// On every device that runs kernels by Vulkan, in one of two numeric modes.
-std::string check_vulkan(const quern::generator::RandomKernel& kernel, long seed, Counts& counts) {
+std::string check_vulkan(const quern::generator::RandomKernel& kernel, long seed, bool one_way,
+                         Counts& counts) {
     using quern::Numerics;
     using quern::vulkan::PointsAre;
     const quern::cpu_test::Case c(kernel.text, kernel.operands);
@@ -270,10 +272,11 @@ std::string check_vulkan(const quern::generator::RandomKernel& kernel, long seed
             ++counts.left_out;
             continue;
         }
-        // Groups, which GPUs choose, sometimes: llvmpipe takes seconds for some of their code. Of
-        // the seeds of soft functions, too, some are groups and the others invocations.
+        // Groups, which GPUs choose, sometimes: llvmpipe takes seconds for some of their code, and
+        // the lanes of work-groups are run without a driver. Of the seeds of soft functions, too,
+        // some are groups and the others invocations.
         const long turn = seed + seed / kSeedsOfSoftFunctions;
-        const bool are_groups = turn % (vulkan.is_swiftshader ? 8 : 32) == 0;
+        const bool are_groups = turn % ((vulkan.is_swiftshader ? 8 : 32) * (one_way ? 8 : 1)) == 0;
         const PointsAre points = are_groups ? PointsAre::Groups : PointsAre::Chosen;
         const Numerics numerics = is_exact ? Numerics::Reproducible : Numerics::Strict;
         const std::string where = "on " + std::string(vulkan.device.id()) + ": ";
@@ -341,7 +344,7 @@ int main(int argc, char** argv) {
             if (wrong.empty() && (lanes || is_everywhere))
                 wrong = check_lanes(kernel, first + n, one_way);
             if (wrong.empty() && (drivers || is_everywhere))
-                wrong = check_vulkan(kernel, first + n, counts);
+                wrong = check_vulkan(kernel, first + n, one_way, counts);
         } catch (const std::exception& error) {
             wrong = error.what();
         }

@@ -30,6 +30,8 @@ constexpr std::int64_t kCount = 259;
 
 constexpr const char* kReversed =
     "compute(x: [n]) {\n    @kernel custom\n    for i in 0..n: out[i] = x[n - 1 - i]\n}";
+constexpr const char* kCopied =
+    "compute(x) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i]\n}";
 constexpr const char* kArithmetic =
     "compute(x, y) {\n    @kernel custom\n"
     "    for i in 0..n: out[i] = x[i] / y[i] + sqrt(abs(x[i])) * y[i]\n}";
@@ -134,6 +136,14 @@ Probe of_elements(DType dtype) {
     return {.what = fmt::format("elements of {}", to_string(dtype)),
             .text = kReversed,
             .operands = [=] { return std::vector{some_elements({kCount}, dtype, 1)}; }};
+}
+
+/// By lanes, each of which has several neighbours at once.
+Probe of_packets(DType dtype) {
+    return {.what = fmt::format("packets of {}", to_string(dtype)),
+            .text = kCopied,
+            .operands = [=] { return std::vector{some_elements({256}, dtype, 6)}; },
+            .points = vulkan::PointsAre::GroupsByMemory};
 }
 
 /// Whether quotients or roots are taken, by the text or within a function.
@@ -290,8 +300,9 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::
     for (std::size_t i = 0; i <= kernel.operand_count; ++i) dtypes.insert(kernel.buffers[i].dtype);
     for (const DType dtype : dtypes) {
         probes.push_back(of_elements(dtype));
-        // Smaller ones are computed with as those.
-        if (size_of(dtype) < 4) continue;
+        if (lanes > 0 && size_of(dtype) <= 4) probes.push_back(of_packets(dtype));
+        // Floats of 16 bits are computed with as float32.
+        if (dtype == DType::Bool || (is_floating(dtype) && size_of(dtype) < 4)) continue;
         if (is_floating(dtype) && numerics == Numerics::Reproducible) {
             probes.push_back(of_reproducible_arithmetic(dtype, divides(kernel)));
         } else {

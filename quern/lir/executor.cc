@@ -234,9 +234,7 @@ private:
     }
 
     void step_together(const Inst& i, ValueId id) {
-        const bool is_meeting =
-            i.op == Op::Barrier || i.op == Op::FromLane || class_of(i.op) == OpClass::Matrix;
-        if (is_meeting) {
+        if (meets(i.op)) {
             if (banks_) banks_->meet();
             pass(id);
         } else if (class_of(i.op) == OpClass::Register || i.op == Op::Splat) {

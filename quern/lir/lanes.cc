@@ -393,9 +393,7 @@ bool exchanges(const Function& function) {
 
 /// Whether a lane would wait in vain for one that has ended.
 bool waits(const Function& function) {
-    return std::ranges::any_of(function.insts, [](const Inst& i) {
-        return i.op == Op::Barrier || i.op == Op::FromLane || class_of(i.op) == OpClass::Matrix;
-    });
+    return std::ranges::any_of(function.insts, [](const Inst& i) { return meets(i.op); });
 }
 
 /// Of the arrays by which lanes show each other values.

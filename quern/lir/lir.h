@@ -59,6 +59,11 @@ inline constexpr OpClass kClasses[] = {
 };
 constexpr OpClass class_of(Op op) { return kClasses[static_cast<int>(op)]; }
 
+/// Whether lanes come to an instruction together or not at all.
+constexpr bool meets(Op op) {
+    return op == Op::Barrier || op == Op::FromLane || class_of(op) == OpClass::Matrix;
+}
+
 /// Whether an instruction makes a value of its operands and does no more.
 constexpr bool only_computes(OpClass kind) { return kind < OpClass::Lanes; }
 std::string_view to_string(Op op);

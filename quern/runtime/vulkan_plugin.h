@@ -236,7 +236,7 @@ public:
     /// In how many pieces a device takes a buffer of so many bytes.
     virtual std::uint32_t windows_for(std::size_t device, std::uint64_t bytes) const = 0;
 
-    /// At an address that is a multiple of 256.
+    /// At an address that is a multiple of 64.
     virtual Memory allocate(std::size_t device, std::size_t bytes) = 0;
 
     /// The memory is used again once the launch of that ticket has ended.

@@ -40,10 +40,15 @@ TEST(SelfTest, HasProbesOfEveryDTypeAndOfLanes) {
         EXPECT_TRUE(std::ranges::any_of(probes, [&](const Probe& p) { return p.what == what; }))
             << what;
     }
+    const auto narrow = probes_for(copies(DType::Int8).kernel(), Numerics::Reproducible, 16);
+    for (const char* what : {"elements of int8", "packets of int8", "arithmetic of int8"}) {
+        EXPECT_TRUE(std::ranges::any_of(narrow, [&](const Probe& p) { return p.what == what; }))
+            << what;
+    }
     const auto kernel = copies(DType::Float32);
     EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 0).size(), 2u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 16).size(), 3u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 128).size(), 4u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 16).size(), 4u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 128).size(), 5u);
 }
 
 TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {

@@ -462,8 +462,9 @@ void GpuDevice::dispatch(const Stage& stage, VkDescriptorSet set, const Push& pu
         const std::uint64_t groups =
             (part.end - part.begin + stage.points_of_group - 1) / stage.points_of_group;
         vk_.vkCmdDispatch(commands, std::uint32_t(groups), 1, 1);
-        // The next part takes the same scratch, the next stage and the next launch what this one
-        // wrote.
+        // The next part takes the same scratch, if there is any, the next stage and the next launch
+        // what this one wrote.
+        if (part.end < end && part.scratch_bytes == 0) continue;
         const VkMemoryBarrier barrier{
             .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
             .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,

@@ -543,7 +543,7 @@ private:
     void fail_if(Id condition, std::uint32_t why) {
         const auto leave = [&] {
             const auto failed = memory_.place(pushed(offsetof(Push, failed)), Bindings::kTable);
-            memory_.store(DType::UInt32, memory_.moved(failed, code_.u32(why)), code_.u32(1));
+            memory_.mark(memory_.moved(failed, code_.u32(why)));
             m_.statement(Op::OpReturn, {});
         };
         when(condition, leave, true);
@@ -667,11 +667,7 @@ private:
 }  // namespace
 
 bool is_alone(const lir::Function& function) {
-    return std::ranges::any_of(function.insts,
-                               [](const Inst& i) {
-                                   return i.op == lir::Op::Barrier || i.op == lir::Op::FromLane ||
-                                          lir::class_of(i.op) == OpClass::Matrix;
-                               }) ||
+    return std::ranges::any_of(function.insts, [](const Inst& i) { return lir::meets(i.op); }) ||
            std::ranges::any_of(function.buffers,
                                [](const lir::Buffer& buffer) { return buffer.elements > 0; });
 }

@@ -215,6 +215,15 @@ void MemoryCode::store(Id type, std::uint32_t size, Place place, Id stored) {
     });
 }
 
+void MemoryCode::mark(Place place) {
+    in_window(0, place, [&](Place in) {
+        const Id word = pointer(code_.type(DType::UInt32), 4, in, true);
+        const Id relaxed = code_.u32(0);
+        m_.statement(Op::OpAtomicStore, {word, scope(), relaxed, code_.u32(1)});
+        return Id{0};
+    });
+}
+
 void MemoryCode::store(DType d, Place place, Id stored) {
     if (d == DType::Bool) return store(DType::UInt8, place, code_.cast(stored, d, DType::UInt8));
     if (code_.is_loaded(d)) {

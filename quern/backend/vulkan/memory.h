@@ -66,6 +66,9 @@ public:
     Id load(DType dtype, Place place, bool is_written = false);
     void store(DType dtype, Place place, Id stored);
 
+    /// Stores 1 in a word in which others do so at the same time.
+    void mark(Place place);
+
     /// Elements side by side that are 4, 8 or 16 bytes at a multiple of as many.
     std::vector<Id> load_packet(DType dtype, Place place, std::size_t count, bool is_written);
     void store_packet(DType dtype, Place place, const std::vector<Id>& stored);

@@ -107,7 +107,8 @@ void Queue::destroy() noexcept {
 }
 
 void Queue::make_spare() {
-    Batch& batch = spare_.emplace_back();
+    std::list<Batch> made(1);
+    Batch& batch = made.front();
     batch.blocks.reserve(kMostLaunches);
     batch.codes.reserve(kMostLaunches);
     const VkCommandPoolCreateInfo pool{.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -119,8 +120,10 @@ void Queue::make_spare() {
         .commandPool = batch.pool,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1};
-    check(vk_.vkAllocateCommandBuffers(device_, &buffer, &batch.commands),
-          "vkAllocateCommandBuffers");
+    const VkResult result = vk_.vkAllocateCommandBuffers(device_, &buffer, &batch.commands);
+    if (result != VK_SUCCESS) vk_.vkDestroyCommandPool(device_, batch.pool, nullptr);
+    check(result, "vkAllocateCommandBuffers");
+    spare_.splice(spare_.end(), made);
 }
 
 VkCommandBuffer Queue::commands() {
