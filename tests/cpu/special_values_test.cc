@@ -236,5 +236,34 @@ TEST_F(SpecialValues, RandomChoicesWithoutRoundingHaveTheirValuesInFastMode) {
     }
 }
 
+/// What reciprocals and roots have no number for, or one that is not normal.
+TEST_F(SpecialValues, AreDividedByTooInFastMode) {
+    const std::vector<double> numbers{0, 1, 4,     1e-40, 3e38,      kInfinity, 1e10,  2e-38, 0,
+                                      1, 4, 1e-40, 3e38,  kInfinity, 1e10,      2e-38, 5};
+    const Tensor y = Tensor::from({std::int64_t(numbers.size())}, numbers).to(DType::Float32);
+    for (const char* value : {"1.0 / sqrt(y[i])", "2.0 / sqrt(y[i] + 1.0)", "rsqrt(y[i])",
+                              "min(1.0 / sqrt(abs(y[i])), 1000.0)", "y[i] / 1e-40", "y[i] / 3e38",
+                              "y[i] / 0.0", "1.0 / y[i]"}) {
+        const Case c(std::string("compute(y) {\n    @kernel custom\n    for i in 0..n: out[i] = ") +
+                         value + "\n}",
+                     {y});
+        const auto expected = c.interpreted();
+        ASSERT_TRUE(expected);
+        for (const cpu::Simd simd : levels_here()) {
+            SCOPED_TRACE(value + std::string(" on ") + to_string(simd));
+            const auto got = c.compiled(Numerics::Fast, simd);
+            ASSERT_TRUE(got);
+            const std::vector<double> a = got->values(), b = expected->values();
+            for (std::size_t i = 0; i < a.size(); ++i) {
+                if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+                if (a[i] == b[i]) continue;
+                // A reciprocal and a product are rounded, or a quotient and a root; what is not
+                // normal has its last place at 2^-149.
+                EXPECT_NEAR(a[i], b[i], std::max(std::abs(b[i]) * 0x1p-22, 0x1p-149)) << numbers[i];
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace quern::cpu_test

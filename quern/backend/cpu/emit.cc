@@ -1,6 +1,8 @@
 #include "quern/backend/cpu/emit.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -51,6 +53,13 @@ public:
         function_ = LLVMAddFunction(module_, f_.name.c_str(),
                                     LLVMFunctionType(types_.i32(), arguments, 5, 0));
         attribute(function_, "nounwind");
+        // Else 1 / sqrt(y) of fast code is made of an estimate, which has no value for 0, infinity
+        // and denormal numbers.
+        constexpr std::string_view kEstimates = "reciprocal-estimates", kNone = "none";
+        LLVMAddAttributeAtIndex(
+            function_, LLVMAttributeFunctionIndex,
+            LLVMCreateStringAttribute(context_, kEstimates.data(), unsigned(kEstimates.size()),
+                                      kNone.data(), unsigned(kNone.size())));
         const LLVMBasicBlockRef entry = new_block("entry");
         const LLVMBasicBlockRef body = new_block("body");
         failed_ = new_block("failed");
@@ -178,7 +187,9 @@ private:
             values_[std::uint32_t(id)] = result;
             if (inst.is_relaxed && LLVMIsAInstruction(result) &&
                 LLVMCanValueUseFastMathFlags(result)) {
-                LLVMSetFastMathFlags(result, kRelaxed);
+                const bool divides = inst.op == Op::Div && !has_reciprocal(inst.b);
+                LLVMSetFastMathFlags(result,
+                                     divides ? kRelaxed & ~LLVMFastMathAllowReciprocal : kRelaxed);
             }
         }
     }
@@ -319,6 +330,15 @@ private:
         if (i.op != Op::Constant || !is_floating(i.type.dtype)) return false;
         const std::uint64_t sign = std::uint64_t{1} << (8 * size_of(i.type.dtype) - 1);
         return (i.bits & ~sign) == 0;
+    }
+
+    /// Whether 1 / b is a number with which x / b is x times that.
+    bool has_reciprocal(ValueId id) const {
+        const Inst& i = f_[id];
+        if (i.op == Op::Splat) return has_reciprocal(i.a);
+        if (i.op != Op::Constant) return true;
+        if (i.type.dtype != DType::Float32) return std::isnormal(1 / std::bit_cast<double>(i.bits));
+        return std::isnormal(1 / std::bit_cast<float>(std::uint32_t(i.bits)));
     }
 
     /// |x| above zero, as x itself says it: see `extreme`, whose fault the text can write out.
