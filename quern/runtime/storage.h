@@ -81,7 +81,8 @@ public:
     Storage& operator=(const Storage&) = delete;
 
     /// Waits for what a device does with the memory, and has its elements where the host sees
-    /// them. Throws DeviceLost. What `data` gives the caller may write too.
+    /// them. Throws DeviceLost; OutOfMemory where they have to be copied and the host has not 64
+    /// KiB that the device sees. What `data` gives the caller may write too.
     std::byte* data() const {
         if (ticket_.load(std::memory_order_acquire) != 0) wait(Use::Write);
         return data_;

@@ -588,6 +588,18 @@ TEST_F(FailingCalls, OfStagingAreOutOfMemoryOfTheHosts) {
         << probed.said;
 }
 
+TEST_F(FailingCalls, OfLargeStagingAreDoneWithLess) {
+    for (const char* beside : {"", "; transfer queue"}) {
+        const Probed probed = probe(std::string("memory of its own; little staging") + beside,
+                                    QUERN_MOCK_LOADER, "RunsChain");
+        EXPECT_TRUE(probed.has_happened);
+        EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+        const std::string copies = copies_of(probed, "large");
+        EXPECT_TRUE(copies.starts_with("1048576 bytes to, ")) << copies;
+        EXPECT_TRUE(copies.ends_with(", 1048576 bytes from")) << copies;
+    }
+}
+
 TEST_F(FailingCalls, LongLaunchesAreSeveralSubmissions) {
     const Probed probed = probe("say submissions", QUERN_MOCK_LOADER, "RunsLong");
     EXPECT_TRUE(probed.ended_well) << probed.said;

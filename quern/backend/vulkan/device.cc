@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "quern/runtime/compiled.h"
@@ -25,8 +26,9 @@ constexpr std::uint64_t kMostWork = std::uint64_t{1} << 33;
 constexpr std::uint64_t kMostWorkOfProcessor = std::uint64_t{1} << 30;
 
 /// What one transfer between host and device copies at a time, so that tensors of any size take no
-/// more memory between the two than a few of them.
+/// more memory between the two than a few of them; and less where there is not so much.
 constexpr std::size_t kMostCopied = std::size_t{64} << 20;
+constexpr std::size_t kLeastCopied = std::size_t{64} << 10;
 
 /// Of a point whose loops are not seen to end, in each invocation.
 constexpr std::uint64_t kUnknownWork = 65536;
@@ -49,6 +51,14 @@ public:
 
     Piece take(std::size_t bytes) { return take(*device_.own_, bytes); }
     Piece take_seen(std::size_t bytes) { return take(device_.seen(), bytes); }
+
+    /// The same of half as many, or of half of those, where there are no more.
+    Piece take_seen_up_to(std::size_t& bytes) {
+        for (; bytes > kLeastCopied; bytes /= 2) {
+            if (const auto piece = find(device_.seen(), bytes)) return *piece;
+        }
+        return take_seen(bytes);
+    }
 
     /// Those bytes where they are, if they are the device's; or else a copy in memory of the
     /// launch.
@@ -98,16 +108,19 @@ private:
         Piece piece, seen;
     };
 
-    Piece take(Area& area, std::size_t bytes) {
+    std::optional<Piece> find(Area& area, std::size_t bytes) {
         all_.reserve(all_.size() + 1);
         const Taken taken = device_.take(area, bytes);
-        if (!taken.block) {
-            missing_ = bytes;
-            is_of_staging_ = device_.staging_ && &area == device_.staging_.get();
-            throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
-        }
+        if (!taken.block) return std::nullopt;
         all_.push_back(taken);
-        return {taken.block->data(), area.heap.find(taken.block->data())};
+        return Piece{taken.block->data(), area.heap.find(taken.block->data())};
+    }
+
+    Piece take(Area& area, std::size_t bytes) {
+        if (const auto piece = find(area, bytes)) return *piece;
+        missing_ = bytes;
+        is_of_staging_ = device_.staging_ && &area == device_.staging_.get();
+        throw VulkanError("vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY);
     }
 
     Piece on_device(const Range& range) const {
@@ -707,9 +720,10 @@ Outcome GpuDevice::run(const Work& work) {
 Outcome GpuDevice::upload(const Memory& memory) {
     return attempt([&](auto&, Blocks& blocks, bool& is_recorded, Outcome&) {
         Lent& lent = *static_cast<Lent*>(memory.block);
-        for (std::size_t at = 0; at < memory.bytes; at += kMostCopied) {
-            const std::size_t bytes = std::min(kMostCopied, memory.bytes - at);
-            const Blocks::Piece staging = blocks.take_seen(bytes);
+        std::size_t bytes = kMostCopied;
+        for (std::size_t at = 0; at < memory.bytes; at += bytes) {
+            bytes = std::min(bytes, memory.bytes - at);
+            const Blocks::Piece staging = blocks.take_seen_up_to(bytes);
             std::memcpy(staging.host, memory.data + at, bytes);
             Queue& queue = mover();
             queue.commands();
@@ -735,9 +749,10 @@ Outcome GpuDevice::upload(const Memory& memory) {
 
 Outcome GpuDevice::fetch(const Memory& memory) {
     return attempt([&](auto& lock, Blocks& blocks, bool& is_recorded, Outcome&) {
-        for (std::size_t at = 0; at < memory.bytes; at += kMostCopied) {
-            const std::size_t bytes = std::min(kMostCopied, memory.bytes - at);
-            const Blocks::Piece staging = blocks.take_seen(bytes);
+        std::size_t bytes = kMostCopied;
+        for (std::size_t at = 0; at < memory.bytes; at += bytes) {
+            bytes = std::min(bytes, memory.bytes - at);
+            const Blocks::Piece staging = blocks.take_seen_up_to(bytes);
             Queue& queue = mover();
             queue.commands();
             is_recorded = true;

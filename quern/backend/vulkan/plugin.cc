@@ -72,6 +72,23 @@ bool has_instance_extension(std::string_view name) {
     return std::ranges::any_of(all, [&](const auto& each) { return each.extensionName == name; });
 }
 
+/// Throws VulkanError.
+std::vector<VkPhysicalDevice> devices_of(VkInstance instance) {
+    std::vector<VkPhysicalDevice> all;
+    VkResult result = VK_INCOMPLETE;
+    // One may come between the two calls.
+    while (result == VK_INCOMPLETE) {
+        std::uint32_t count = 0;
+        result = vkEnumeratePhysicalDevices(instance, &count, nullptr);
+        all.resize(count);
+        if (result != VK_SUCCESS || count == 0) break;
+        result = vkEnumeratePhysicalDevices(instance, &count, all.data());
+        all.resize(count);
+    }
+    check(result, "vkEnumeratePhysicalDevices");
+    return all;
+}
+
 class VulkanDriver : public Driver {
 public:
     /// Why there is none, or empty.
@@ -95,24 +112,28 @@ public:
         abilities_.clear();
         descriptions_.clear();
         VkInstance instance = VK_NULL_HANDLE;
-        const VkResult made = vkCreateInstance(&about, nullptr, &instance);
-        if (made != VK_SUCCESS) return VulkanError("vkCreateInstance", made).what();
+        check(vkCreateInstance(&about, nullptr, &instance), "vkCreateInstance");
         volkLoadInstanceOnly(instance);
-        std::uint32_t count = 0;
-        VkResult listed = vkEnumeratePhysicalDevices(instance, &count, nullptr);
-        physical_.resize(count);
-        if (count > 0) listed = vkEnumeratePhysicalDevices(instance, &count, physical_.data());
-        if (listed != VK_SUCCESS) return VulkanError("vkEnumeratePhysicalDevices", listed).what();
-        physical_.resize(count);
-        if (count == 0) return "no driver has a device";
-        opened_.resize(count);
+        try {
+            list(instance);
+        } catch (...) {
+            vkDestroyInstance(instance, nullptr);
+            throw;
+        }
+        if (!physical_.empty()) return {};
+        vkDestroyInstance(instance, nullptr);
+        return "no driver has a device";
+    }
+
+    void list(VkInstance instance) {
+        physical_ = devices_of(instance);
+        opened_.resize(physical_.size());
         for (const VkPhysicalDevice device : physical_) {
             const Abilities& abilities = abilities_.emplace_back(device);
             descriptions_.push_back({abilities.properties.deviceName, abilities.memory,
                                      abilities.largest_allocation, abilities.is_memory_seen,
                                      abilities.driver(), abilities.missing()});
         }
-        return {};
     }
 
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
@@ -123,19 +144,13 @@ public:
 
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                      Numerics numerics, const Variant& variant, const DriverCode* kept) override {
-        Variant chosen = variant;
-        const auto as = [&](PointsAre points) {
-            chosen.points = points;
-            return compile_as(device, kernel, facts, numerics, chosen, kept);
-        };
-        if (variant.points != PointsAre::Chosen) return as(variant.points);
-        const auto type = abilities_[device].properties.deviceType;
-        if (type == VK_PHYSICAL_DEVICE_TYPE_CPU) return as(PointsAre::Invocations);
-        Compiled groups = as(PointsAre::Groups);
-        if (groups.refusal.empty()) return groups;
-        // Code of lanes is longer, which limits are on.
-        Compiled alone = as(PointsAre::Invocations);
-        return alone.refusal.empty() ? alone : groups;
+        try {
+            return compile_chosen(device, kernel, facts, numerics, variant, kept);
+        } catch (...) {
+            Compiled none;
+            none.failure = this_failure();
+            return none;
+        }
     }
 
     Memory allocate(std::size_t device, std::size_t bytes) override {
@@ -217,6 +232,23 @@ public:
     }
 
 private:
+    Compiled compile_chosen(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
+                            Numerics numerics, const Variant& variant, const DriverCode* kept) {
+        Variant chosen = variant;
+        const auto as = [&](PointsAre points) {
+            chosen.points = points;
+            return compile_as(device, kernel, facts, numerics, chosen, kept);
+        };
+        if (variant.points != PointsAre::Chosen) return as(variant.points);
+        const auto type = abilities_[device].properties.deviceType;
+        if (type == VK_PHYSICAL_DEVICE_TYPE_CPU) return as(PointsAre::Invocations);
+        Compiled groups = as(PointsAre::Groups);
+        if (groups.refusal.empty()) return groups;
+        // Code of lanes is longer, which limits are on.
+        Compiled alone = as(PointsAre::Invocations);
+        return alone.refusal.empty() ? alone : groups;
+    }
+
     /// `variant` says what points are.
     Compiled compile_as(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                         Numerics numerics, const Variant& variant, const DriverCode* kept) {
@@ -288,8 +320,6 @@ private:
         } catch (const VulkanError& error) {
             result.failure = error.failure();
             result.is_of_code = error.kind() == Failure::Kind::Error;
-        } catch (...) {
-            result.failure = this_failure();
         }
         return result;
     }

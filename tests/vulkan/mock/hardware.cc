@@ -58,6 +58,12 @@ VKAPI_ATTR void VKAPI_CALL requirements_of_two(VkDevice device, VkBuffer buffer,
 VKAPI_ATTR VkResult VKAPI_CALL allocate_of_two(VkDevice device, const VkMemoryAllocateInfo* about,
                                                const VkAllocationCallbacks* from,
                                                VkDeviceMemory* made) {
+    constexpr VkDeviceSize kLittle = 1 << 20;
+    const bool is_hosts = about->memoryTypeIndex == TwoMemories::kHost;
+    if (is("little staging") && is_hosts && about->allocationSize > kLittle) {
+        say_here();
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    }
     VkMemoryAllocateInfo other = *about;
     other.memoryTypeIndex = two_memories().real;
     const VkResult result =

@@ -24,6 +24,7 @@
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
+//   "little staging"      no piece of memory of the host is larger than 1 MiB
 //   "uncached memory"     the host sees no memory through its caches
 //   "transfer queue"      there is a family of one queue that only copies. What either queue is
 //   given
