@@ -86,12 +86,31 @@ inline const Cooperative kKernels[] = {
          return Case(example_text("07"), {uniform({3, 40}, 1)});
      },
      true},
+    {"sum", [] { return Case(example_text("04"), {uniform({3000}, 1)}); }},
+    {"max", [] { return Case(example_text("05"), {uniform({3000}, 1)}); }},
+    {"norm", [] { return Case(example_text("06"), {uniform({3000}, 1)}); }},
     {"argmax", [] { return Case(example_text("08"), {uniform({3000}, 1)}); }},
     {"matmul",
      [] {
          return Case(example_text("09"), {uniform({5, 18}, 1), uniform({18, 20}, 2)});
      },
      false, true},
+    {"batched_matmul",
+     [] {
+         return Case(example_text("10"), {uniform({2, 3, 18}, 1), uniform({2, 18, 20}, 2)});
+     },
+     false, true},
+    {"conv2d",
+     [] {
+         return Case(example_text("11"),
+                     {uniform({1, 2, 5, 21}, 1), uniform({3, 2, 3, 3}, 2), uniform({3}, 3)},
+                     {{"stride", 1}, {"padding", 1}});
+     }},
+    {"rotary_embedding",
+     [] {
+         return Case(example_text("18"),
+                     {uniform({1, 2, 3, 40}, 1), uniform({3, 20}, 2), uniform({3, 20}, 3)});
+     }},
     {"staged_matmul",
      [] {
          // Sums of integers, exact in any order.
