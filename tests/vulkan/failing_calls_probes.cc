@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #ifdef QUERN_MOCK_LOADER
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -381,6 +382,27 @@ TEST(FailingCallsProbe, DISABLED_RunsArrays) {
     } catch (const DeviceError& error) {
         std::printf("DeviceError %s\n", error.what());
     }
+    use_the_cpu();
+}
+
+/// An operand that no number of bindings holds, in memory that nobody touches.
+TEST(FailingCallsProbe, DISABLED_RunsHuge) {
+    constexpr std::size_t kBytes = (std::size_t{4} << 30) + 4096;
+    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    {
+        const Tensor x = Tensor::adopt(memory, {std::int64_t(kBytes / 4)}, DType::Float32);
+        const Kernel first("compute(x) {\n@kernel custom\nfor i in 0..3: out[i] = x[i + 1]\n}");
+        try {
+            first.on(Device("vulkan:0"))(x);
+        } catch (const KernelError& error) {
+            std::printf("KernelError %s\n", error.what());
+        } catch (const DeviceError& error) {
+            std::printf("DeviceError %s\n", error.what());
+        }
+    }
+    ::munmap(memory, kBytes);
     use_the_cpu();
 }
 

@@ -447,6 +447,19 @@ TEST_F(FailingCalls, ABufferThatIsTooLargeToBindIsBoundInPieces) {
     }
 }
 
+TEST_F(FailingCalls, ABufferThatIsTooLargeForAllBindingsIsAnError) {
+    const Probed probed =
+        probe("no addresses", QUERN_MOCK_LOADER, "RunsHuge", "off", Drivers::Last);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    // llvmpipe has 32 bindings, of which one is another.
+    EXPECT_TRUE(
+        probed.says("a kernel of 34 bindings, since buffers above maxStorageBufferRange ") ||
+        probed.says("DeviceError [vulkan:0] expected at most 4294967040 bytes "
+                    "(maxStorageBufferRange) in one "
+                    "buffer of a kernel, got 4294971392\n"))
+        << probed.said;
+}
+
 TEST_F(FailingCalls, ArraysOfAPointThatAreTooLargeToBindAreAnError) {
     const Probed probed = probe("no addresses; tiny bindings", QUERN_MOCK_LOADER, "RunsArrays");
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
