@@ -253,23 +253,18 @@ private:
     Compiled compile_as(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                         Numerics numerics, const Variant& variant, const DriverCode* kept) {
         const Abilities& abilities = abilities_[device];
-        const PointsAre points = variant.points;
         const Windows windows{abilities.window_bits(), variant.windows};
-        const bool has_subgroups =
-            points == PointsAre::Groups || points == PointsAre::GroupsByLanes;
-        const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
-        schedule::Target target = are_groups ? kGroups : kInvocations;
-        target.subgroup = has_subgroups ? abilities.subgroup : 1;
-        target.group_bytes = abilities.group_bytes();
-        if (points == PointsAre::Groups) target.atoms = atoms_for(variant, abilities.atoms);
-        const Integers integers = points == PointsAre::InvocationsOf32
-                                      ? Integers{.has_8 = false, .has_16 = false, .has_64 = false}
-                                      : abilities.integers;
+        const schedule::Target target =
+            target_for(variant, {.integers = abilities.integers,
+                                 .has_float64 = bool(abilities.core.shaderFloat64),
+                                 .has_float16 = abilities.controls.has_float16,
+                                 .subgroup = abilities.subgroup,
+                                 .group_bytes = abilities.group_bytes(),
+                                 .atoms = abilities.atoms});
+        const Integers integers = integers_for(variant, abilities.integers);
         FloatControls controls = abilities.controls;
-        controls.has_float16 &= integers.has_16 && variant.may_have_float16;
+        controls.has_float16 = target.native.half_casts;
         controls.folds_wrongly |= variant.hides_floats;
-        target.native = native_of(integers, abilities.core.shaderFloat64, controls.has_float16);
-        target.is_small = variant.may_be_small;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
         result.hides_floats = controls.folds_wrongly;

@@ -36,12 +36,41 @@ inline const schedule::Target kInvocations{.lanes = 1, .native = kNative, .regis
 inline const schedule::Target kGroups{
     .lanes = 16, .rows = 8, .has_packets = true, .native = kNative, .registers = 8};
 
-/// Those of a device's atoms that a variant of code may have.
-inline std::vector<lir::Atom> atoms_for(const Variant& variant, std::vector<lir::Atom> atoms) {
+/// What code may use of a device.
+struct Features {
+    Integers integers = {};
+    bool has_float64 = false;
+    bool has_float16 = false;
+
+    /// Invocations of a subgroup, 1 if they exchange nothing; bytes that a group's lanes share; and
+    /// what a subgroup multiplies at once.
+    std::uint32_t subgroup = 1;
+    std::uint32_t group_bytes = lir::kGroupBytes;
+    std::vector<lir::Atom> atoms = {};
+};
+
+inline Integers integers_for(const Variant& variant, const Integers& device) {
+    const bool are_of_32 = variant.points == PointsAre::InvocationsOf32;
+    return are_of_32 ? Integers{.has_8 = false, .has_16 = false, .has_64 = false} : device;
+}
+
+/// What a variant of code is made for, whose points are not to be chosen any more.
+inline schedule::Target target_for(const Variant& variant, Features device) {
+    const PointsAre points = variant.points;
+    const bool has_subgroups = points == PointsAre::Groups || points == PointsAre::GroupsByLanes;
+    const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
+    schedule::Target target = are_groups ? kGroups : kInvocations;
+    if (has_subgroups) target.subgroup = device.subgroup;
+    target.group_bytes = device.group_bytes;
+    if (points == PointsAre::Groups) target.atoms = std::move(device.atoms);
     if (variant.atom.rows > 0) {
-        std::erase_if(atoms, [&](const lir::Atom& atom) { return atom != variant.atom; });
+        std::erase_if(target.atoms, [&](const lir::Atom& atom) { return atom != variant.atom; });
     }
-    return atoms;
+    const Integers integers = integers_for(variant, device.integers);
+    const bool has_float16 = device.has_float16 && integers.has_16 && variant.may_have_float16;
+    target.native = native_of(integers, device.has_float64, has_float16);
+    target.is_small = variant.may_be_small;
+    return target;
 }
 
 /// A kernel as invocations of a device run it.

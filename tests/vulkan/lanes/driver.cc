@@ -25,23 +25,22 @@ constexpr std::size_t kMemory = std::size_t{8} << 30;
 struct Kind {
     const char* name;
     PointsAre points;
-    std::uint32_t subgroup = 1;
-    std::vector<lir::Atom> atoms = {};
-    bool has_only_32_bits = false;
-    bool has_float16 = true;
+    Features device;
 };
 
 const std::vector<Kind>& kinds() {
     static const std::vector<Kind> all = {
-        {.name = "lanes in subgroups of 16, with matrices",
-         .points = PointsAre::Groups,
-         .subgroup = 16,
-         .atoms = {{16, 16, 16, DType::Float16, DType::Float32}}},
-        {.name = "lanes that share memory alone, 32 bits",
-         .points = PointsAre::GroupsByMemory,
-         .has_only_32_bits = true,
-         .has_float16 = false},
-        {.name = "invocations", .points = PointsAre::Invocations},
+        {"lanes in subgroups of 16, with matrices",
+         PointsAre::Groups,
+         {.has_float64 = true,
+          .has_float16 = true,
+          .subgroup = 16,
+          .group_bytes = 48 << 10,
+          .atoms = {{16, 16, 16, DType::Float16, DType::Float32}}}},
+        {"lanes that share memory alone, 32 bits",
+         PointsAre::GroupsByMemory,
+         {.integers = {.has_8 = false, .has_16 = false, .has_64 = false}, .has_float64 = false}},
+        {"invocations", PointsAre::Invocations, {.has_float64 = true, .has_float16 = true}},
     };
     return all;
 }
@@ -90,20 +89,9 @@ public:
     Compiled compile(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                      Numerics numerics, const Variant& variant, const DriverCode*) override {
         const Kind& kind = kinds()[device];
-        const bool is_chosen = variant.points == PointsAre::Chosen;
-        const PointsAre points = is_chosen ? kind.points : variant.points;
-        const bool are_groups =
-            points != PointsAre::Invocations && points != PointsAre::InvocationsOf32;
-        schedule::Target target = are_groups ? kGroups : kInvocations;
-        if (are_groups && points != PointsAre::GroupsByMemory) target.subgroup = kind.subgroup;
-        if (points == PointsAre::Groups) target.atoms = atoms_for(variant, kind.atoms);
-        Integers integers;
-        if (kind.has_only_32_bits || points == PointsAre::InvocationsOf32) {
-            integers = {.has_8 = false, .has_16 = false, .has_64 = false};
-        }
-        const bool has_float16 = kind.has_float16 && integers.has_16 && variant.may_have_float16;
-        target.native = native_of(integers, /*has_float64=*/true, has_float16);
-        target.is_small = variant.may_be_small;
+        Variant chosen = variant;
+        if (variant.points == PointsAre::Chosen) chosen.points = kind.points;
+        const schedule::Target target = target_for(chosen, kind.device);
         Compiled result;
         result.refusal = schedule::legal(kernel);
         if (!result.refusal.empty()) return result;
@@ -117,7 +105,7 @@ public:
             }
             result.groups.push_back(groups_of(functions[i]));
             result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
-            result.has_float16 |= has_float16 && has_halves(functions[i]);
+            result.has_float16 |= target.native.half_casts && has_halves(functions[i]);
         }
         result.pipelines = std::make_shared<Functions>(std::move(functions));
         return result;
