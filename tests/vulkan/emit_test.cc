@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quern/backend/vulkan/emit.h"
+#include "quern/backend/vulkan/limits.h"
 #include "quern/backend/vulkan/targets.h"
 #include "quern/backend/vulkan/validate.h"
 #include "quern/lir/lanes.h"
@@ -275,6 +276,16 @@ TEST(Spirv, AModuleThatIsBrokenIsFoundBeforeADriverSeesIt) {
     EXPECT_EQ(broken(kCapability, kNothing).find("spirv-val: "), 0u) << "a capability less";
     std::vector<std::uint32_t> shorter(module.begin(), module.end() - 1);
     EXPECT_EQ(invalid(shorter, false).find("spirv-val: "), 0u);
+}
+
+TEST(Spirv, ModulesOfMoreResultsThanSpirvHasAreNoDrivers) {
+    const auto with_bound = [](std::uint32_t bound) {
+        return std::vector<std::uint32_t>{0x07230203, 0x10500, 0, bound, 0};
+    };
+    const lir::Function empty;
+    EXPECT_EQ(too_long(empty, with_bound(4194304), false), "");
+    EXPECT_EQ(too_long(empty, with_bound(4194305), false),
+              "code of 4194304 results: SPIR-V has 4194303");
 }
 
 TEST(Spirv, LanesMeetWhereOneReadsWhatAnotherHas) {

@@ -67,6 +67,10 @@ std::string too_long(const lir::Function& function, std::span<const std::uint32_
         return "code of " + std::to_string(instructions) +
                " instructions: drivers are given up to " + std::to_string(kMostInstructions);
     }
+    if (const std::uint32_t ids = words[kBoundWord] - 1; ids > kMostIds) {
+        return "code of " + std::to_string(ids) + " results: SPIR-V has " +
+               std::to_string(kMostIds);
+    }
     if (!has_few_places) return {};
     const std::size_t places = places_of(words) + kMostOfBlock;
     if (places <= kPlaces) return {};
