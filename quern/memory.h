@@ -37,25 +37,25 @@ struct MemoryCounters {
 MemoryCounters memory_counters();
 
 /// Of a device: its own memory if it is "vulkan:N", else that of this process. `pinned` and
-/// `copied` are of the process. Throws DeviceLost.
+/// `copied` are of the process. Throws DeviceError or OutOfMemory where the device cannot be used.
 MemoryCounters memory_counters(const Device& device);
 
 /// Lets a device hold no more than `bytes` from now on; for others than "vulkan:N" this process,
 /// whose smaller arrays, pinned tensors and memory pools are not meant. What does not fit throws
 /// OutOfMemory, once what is kept for later was given back; what is in use stays. Throws
-/// DeviceLost.
+/// DeviceError or OutOfMemory where the device cannot be used.
 void set_memory_limit(const Device& device, std::size_t bytes);
 
 /// Lets the most there has been begin at what is in use now.
 void reset_peak_memory() noexcept;
 
-/// Of a device. Throws DeviceLost.
+/// Of a device. Throws DeviceError or OutOfMemory where it cannot be used.
 void reset_peak_memory(const Device& device);
 
 /// Gives what is kept for later back to the system.
 void trim_memory() noexcept;
 
-/// To that of a device. Throws DeviceLost.
+/// To that of a device. Throws DeviceError or OutOfMemory where it cannot be used.
 void trim_memory(const Device& device);
 
 }  // namespace quern

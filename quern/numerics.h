@@ -19,7 +19,8 @@ enum class Numerics : std::uint8_t {
 
     /// Strict, but products may be fused with sums, sums and products taken in another order, and
     /// x / y become x times 1 / y; 1 + tanh(x) becomes 2 / (1 + exp(-2 x)). What is infinite or NaN
-    /// in between may end up finite, and the reverse where a product taken first, or 1 / y, is.
+    /// in between may end up finite, and what is finite infinite or NaN where a product taken first
+    /// overflows or 1 / y is infinite.
     Fast,
 };
 

@@ -270,6 +270,8 @@ void add_schedule(Report& report, const Device& device, const BoundKernel& launc
         report.schedule("none: the device " + device.id() + " does not run " + refusal.reason());
     } catch (const DeviceError& error) {
         report.schedule(std::string("none: ") + error.what());
+    } catch (const OutOfMemory& error) {
+        report.schedule(std::string("none: ") + error.what());
     }
 #else
     add();

@@ -294,14 +294,14 @@ std::string noted(const Probe& probe, const Device& device, const std::string& k
 
 }  // namespace
 
-std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::uint32_t lanes) {
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, CodeHas code) {
     std::vector<Probe> probes;
     std::set<DType> dtypes;
     for (std::size_t i = 0; i <= kernel.operand_count; ++i) dtypes.insert(kernel.buffers[i].dtype);
     for (const DType dtype : dtypes) {
         probes.push_back(of_elements(dtype));
-        if (lanes > 0 && size_of(dtype) <= 4) probes.push_back(of_packets(dtype));
-        // Floats of 16 bits are computed with as float32.
+        if (code.packets && size_of(dtype) <= 4) probes.push_back(of_packets(dtype));
+        // Floats of 16 bits are computed with as float32, and bools not at all.
         if (dtype == DType::Bool || (is_floating(dtype) && size_of(dtype) < 4)) continue;
         if (is_floating(dtype) && numerics == Numerics::Reproducible) {
             probes.push_back(of_reproducible_arithmetic(dtype, divides(kernel)));
@@ -309,14 +309,14 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::
             probes.push_back(of_arithmetic(dtype));
         }
     }
-    if (lanes > 0) {
+    if (code.lanes > 0) {
         probes.push_back({.what = "sums by the lanes of a work-group",
                           .text = kRowSums,
                           .operands = [] { return std::vector{some_rows(DType::Int32)}; },
                           .points = vulkan::PointsAre::GroupsByMemory});
     }
     // Those of the sums may be of one subgroup, which goes on together without a barrier.
-    if (lanes > kOfSums) {
+    if (code.lanes > kOfSums) {
         probes.push_back({.what = "products by all lanes of a work-group",
                           .text = kProduct,
                           .operands =
@@ -411,7 +411,7 @@ namespace {
 struct Outcome {
     std::string fault;
 
-    /// Whether it is the same each time. What was not compiled may have been for want of memory.
+    /// Whether it is the same each time. Drivers that do not compile code need not say why.
     bool is_kept = true;
 };
 

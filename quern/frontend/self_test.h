@@ -34,8 +34,17 @@ struct Probe {
     double tolerance = 0;
 };
 
-/// What a kernel needs. `lanes`: of a point in its code, at most; 0 where an invocation does one.
-std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, std::uint32_t lanes);
+/// What the code of a kernel does.
+struct CodeHas {
+    /// Of a point, at most; 0 where an invocation does one.
+    std::uint32_t lanes = 0;
+
+    /// Lanes that load or store several elements at once.
+    bool packets = false;
+};
+
+/// What a kernel needs.
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, CodeHas code);
 
 /// Where lanes of a work-group tell each other values without memory; so many of them, of which
 /// more than 16 are in rows.
@@ -58,7 +67,8 @@ bool is_probing() noexcept;
 
 /// The same for a device "vulkan:N": found once for each process, with a warning. The result is in
 /// the cache of compiled kernels too, for the driver's version. Code that it does not compile is a
-/// fault too, what it said, but one that is not kept. Empty within a probe. Throws DeviceError.
+/// fault too, what it said, but one that is not kept. Empty within a probe. Throws DeviceError,
+/// OutOfMemory.
 std::string fault_of(const Probe& probe, const Device& device);
 
 }  // namespace quern::frontend

@@ -103,9 +103,6 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::compiled(const Device& de
     if (const DiskCache* const cache = DiskCache::of_process()) kept.emplace(*cache);
     auto code = std::make_shared<const vulkan::Compiled>(driver().compile(
         *vulkan_number(device.id()), kernel, facts, numerics, variant, kept ? &*kept : nullptr));
-    if (code->failure.kind == vulkan::Failure::Kind::HostIsFull) {
-        vulkan::raise_if_failed(*vulkan_number(device.id()), code->failure);
-    }
     return code;
 }
 
@@ -170,7 +167,7 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
     for (const vulkan::Groups& g : code->groups) {
         if (g.are_lanes) lanes = std::max(lanes, g.invocations / g.points);
     }
-    for (const Probe& probe : probes_for(kernel, numerics, lanes)) {
+    for (const Probe& probe : probes_for(kernel, numerics, {lanes, code->has_packets})) {
         if (fault_of(probe, device).empty()) continue;
         raise(Refusal(probe.what + ", whose test its driver fails", device.id()));
     }

@@ -36,7 +36,8 @@ private:
 /// Thread-safe.
 class VulkanKernels {
 public:
-    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError.
+    /// Code for a launch of which `facts` hold: what is there, or made now. Throws DeviceError,
+    /// OutOfMemory.
     std::shared_ptr<const vulkan::Compiled> find(const Device& device, const ir::Kernel& kernel,
                                                  const ir::Facts& facts, Numerics numerics,
                                                  const vulkan::Variant& variant);

@@ -37,6 +37,8 @@ void PoolHeap::give_back(std::byte* memory, std::size_t) noexcept {
 }
 
 std::shared_ptr<Storage> PoolHeap::storage(std::byte* block, std::size_t bytes) const {
+    // What a child of fork() has of it is its parent's.
+    raise_if_failed(device_, driver_.wait(device_, kBeforeAll));
     const Lock lock(mutex_);
     const Slab* slab = slabs_.get();
     const auto holds = [&](const Memory& memory) {

@@ -24,7 +24,7 @@ public:
     void give_back(std::byte* memory, std::size_t bytes) noexcept override;
 
     /// The storage of a block, which does not own it. What launches still do with blocks that were
-    /// retired comes before what is done with it.
+    /// retired comes before what is done with it. Throws DeviceLost.
     std::shared_ptr<Storage> storage(std::byte* block, std::size_t bytes) const;
 
     /// A launch of that ticket may still use a block that becomes free.

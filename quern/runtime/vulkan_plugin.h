@@ -63,8 +63,8 @@ struct Failure {
         None,
         Error,
         Lost,          // the device works no longer
-        HostIsFull,    // later it may work, as
-        DeviceIsFull,  // that may
+        HostIsFull,    // the host has no memory for it now
+        DeviceIsFull,  // the device has none
     };
     Kind kind = Kind::None;
 
@@ -144,6 +144,9 @@ struct Compiled {
 
     /// It has the device's float16.
     bool has_float16 = false;
+
+    /// Its lanes load or store several elements at once.
+    bool has_packets = false;
 
     /// The driver is known to fold floats wrongly, and they are hidden from it.
     bool hides_floats = false;
@@ -236,7 +239,7 @@ public:
     /// In how many pieces a device takes a buffer of so many bytes.
     virtual std::uint32_t windows_for(std::size_t device, std::uint64_t bytes) const = 0;
 
-    /// At an address that is a multiple of 64.
+    /// At an address that is a multiple of 256.
     virtual Memory allocate(std::size_t device, std::size_t bytes) = 0;
 
     /// The memory is used again once the launch of that ticket has ended.

@@ -18,6 +18,7 @@
 #include "quern/error.h"
 #include "quern/kernel.h"
 #include "quern/memory.h"
+#include "quern/memory_pool.h"
 #include "quern/runtime/storage.h"
 #include "tests/cpu/compiled_run.h"
 #include "tests/cpu/vulkan_devices.h"
@@ -222,6 +223,7 @@ TEST(FailingCallsProbe, DISABLED_RunsWhatFolds) {
 TEST(FailingCallsProbe, DISABLED_ExplainsGroups) {
     const Kernel sums = example("07").on(Device("vulkan:0"));
     std::fprintf(stderr, "%s", sums.explain(std::vector{uniform({3, 40}, 1)}).c_str());
+    use_the_cpu();
 }
 
 /// Launches of few and of many instructions, behind one that has the driver tried.
@@ -241,6 +243,25 @@ TEST(FailingCallsProbe, DISABLED_RunsLong) {
                      is_right ? "right" : "wrong");
     };
     for (const std::int64_t n : {64, 64, 200000}) run(n);
+}
+
+/// More points than a dispatch has, and more arrays than there is memory for at a time.
+TEST(FailingCallsProbe, DISABLED_RunsInParts) {
+    const Device device("vulkan:0");
+    const Kernel each("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] * 2\n}");
+    const Tensor x = uniform({20000}, 1);
+    const bool is_doubled = each.on(device)(x).values()[19999] == 2 * x.values()[19999];
+    std::printf("vulkan:0: %s\n", is_doubled ? "right" : "wrong");
+    std::fputs("with arrays\n", stderr);
+    const Kernel arrays(
+        "compute(x) {\n@kernel fused\nfor b in 0..rows:\n  shared var t[262144]: float32\n"
+        "  for i in 0..8: t[i * 1000] = x[b, i]\n  barrier()\n"
+        "  for i in 0..8: out[b, i] = t[7000 - i * 1000]\n}");
+    const Tensor rows = uniform({100, 8}, 1);
+    const Tensor turned = arrays.on(device)(rows);
+    const bool is_right = turned.values()[99 * 8] == rows.values()[99 * 8 + 7];
+    std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+    use_the_cpu();
 }
 
 /// What tensors of a device go through, step by step.
@@ -458,6 +479,7 @@ TEST(FailingCallsProbe, DISABLED_Forks) {
     const Tensor x = Tensor::from<float>({1000}, std::vector<float>(1000, 1)).to(device);
     const Tensor before = doubled(x);
     EXPECT_EQ(before.values()[999], 2);
+    MemoryPool pool(device, 4096);
     Tensor y = x;
     for (int i = 0; i < 40; ++i) y = doubled(y);
     const pid_t child = fork();
@@ -477,6 +499,9 @@ TEST(FailingCallsProbe, DISABLED_Forks) {
         attempt([&] { Tensor({8}, DType::Float32, device); });
         const Kernel other("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i] - 2.0\n}");
         attempt([&] { other.on(device)(x); });
+        const cpu_test::Case alone(example_text("01"), {uniform({100}, 1)});
+        attempt([&] { say_groups(alone, vulkan::PointsAre::Chosen); });
+        attempt([&] { pool.allocate({4}); });
         y = other.on(Device("cpu"))(Tensor::from<float>({2}, {3, 4}));
         std::printf("child: %s\n", y.values()[1] == 2 ? "right" : "wrong");
         std::exit(HasFailure() ? 1 : 0);

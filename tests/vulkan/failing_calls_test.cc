@@ -402,6 +402,17 @@ TEST_F(FailingCalls, NoneAndTheHostSeesEachSubmission) {
     EXPECT_FALSE(probed.says("does not see")) << probed.said;
 }
 
+TEST_F(FailingCalls, NoneAndPartsOfALaunchWaitForEachOtherWhereTheyShareScratch) {
+    const Probed probed = probe("few groups; watch barriers", QUERN_MOCK_LOADER, "RunsInParts");
+    EXPECT_TRUE(probed.has_happened);
+    EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+    const std::string beside = "beside the one before", arrays = "with arrays";
+    const std::size_t second = probed.said.find(arrays);
+    ASSERT_NE(second, std::string::npos) << probed.said;
+    EXPECT_LT(probed.said.find(beside), second) << probed.said;
+    EXPECT_EQ(probed.said.find(beside, second), std::string::npos) << probed.said;
+}
+
 TEST_F(FailingCalls, NoneWhereBuffersHaveNoAddressesAndAreBound) {
     for (const char* order : {"no addresses", "no memory model", "no addresses; coarse bindings"}) {
         const Probed probed = probe(order);
@@ -608,8 +619,8 @@ TEST_F(FailingCalls, OfLargeStagingAreDoneWithLess) {
         EXPECT_TRUE(probed.has_happened);
         EXPECT_TRUE(probed.is_as_promised()) << probed.said;
         const std::string copies = copies_of(probed, "large");
-        EXPECT_TRUE(copies.starts_with("1048576 bytes to, ")) << copies;
-        EXPECT_TRUE(copies.ends_with(", 1048576 bytes from")) << copies;
+        EXPECT_TRUE(copies.starts_with("65536 bytes to, ")) << copies;
+        EXPECT_TRUE(copies.ends_with(", 65536 bytes from")) << copies;
     }
 }
 
@@ -657,6 +668,15 @@ TEST_F(FailingCalls, OfWhatMakesThingsAreErrorsAndTheDeviceIsUsedAgain) {
             EXPECT_TRUE(probed.says("vulkan:0: right\n")) << function << "\n" << probed.said;
             EXPECT_FALSE(probed.says("DeviceLost") || probed.says("DeviceError")) << probed.said;
         }
+    }
+}
+
+TEST_F(FailingCalls, ForWantOfMemoryAreSaidByExplain) {
+    for (const Probed& probed : each_call("vkCreateComputePipelines", "-2", {}, "ExplainsGroups")) {
+        EXPECT_TRUE(
+            probed.says("none: [vulkan:0] vkCreateComputePipelines: the device is out of "
+                        "memory, which has "))
+            << probed.said;
     }
 }
 
@@ -756,7 +776,8 @@ TEST_F(FailingCalls, NoneAndAChildOfForkIsToldThatTheDeviceIsItsParents) {
         const std::string lost =
             "child: DeviceLost [vulkan:0] the device was opened before fork(), by this process's "
             "parent\n";
-        EXPECT_TRUE(probed.says(lost + lost + lost + lost + "child: right\n")) << probed.said;
+        EXPECT_TRUE(probed.says(lost + lost + lost + lost + lost + lost + "child: right\n"))
+            << probed.said;
         EXPECT_TRUE(probed.says("child: ended with 0\n")) << probed.said;
     }
 }

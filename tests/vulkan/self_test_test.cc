@@ -6,7 +6,9 @@
 
 #include <algorithm>
 
+#include "quern/backend/vulkan/targets.h"
 #include "quern/kernel.h"
+#include "quern/schedule/plan.h"
 #include "tests/cpu/case.h"
 #include "tests/cpu/vulkan_devices.h"
 
@@ -35,26 +37,44 @@ constexpr DType kAll[] = {DType::Bool,   DType::Int8,    DType::Int16,    DType:
 
 TEST(SelfTest, HasProbesOfEveryDTypeAndOfLanes) {
     for (const DType dtype : kAll) {
-        const std::vector<Probe> probes = probes_for(copies(dtype).kernel(), Numerics::Strict, 0);
+        const std::vector<Probe> probes = probes_for(copies(dtype).kernel(), Numerics::Strict, {});
         const std::string what = "elements of " + std::string(to_string(dtype));
         EXPECT_TRUE(std::ranges::any_of(probes, [&](const Probe& p) { return p.what == what; }))
             << what;
     }
-    const auto narrow = probes_for(copies(DType::Int8).kernel(), Numerics::Reproducible, 16);
+    const auto narrow =
+        probes_for(copies(DType::Int8).kernel(), Numerics::Reproducible, {16, true});
     for (const char* what : {"elements of int8", "packets of int8", "arithmetic of int8"}) {
         EXPECT_TRUE(std::ranges::any_of(narrow, [&](const Probe& p) { return p.what == what; }))
             << what;
     }
     const auto kernel = copies(DType::Float32);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 0).size(), 2u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 16).size(), 4u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, 128).size(), 5u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, {}).size(), 2u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, {16, true}).size(), 4u);
+    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, {128, false}).size(), 4u);
+}
+
+TEST(SelfTest, TriesPacketsByCodeThatHasThem) {
+    for (const DType dtype : kAll) {
+        if (size_of(dtype) > 4) continue;
+        const std::string what = "packets of " + std::string(to_string(dtype));
+        for (const Probe& probe :
+             probes_for(copies(dtype).kernel(), Numerics::Strict, {16, true})) {
+            if (probe.what != what) continue;
+            const Case c(probe.text, probe.operands());
+            const schedule::Plan plan =
+                schedule::plan(c.kernel(), c.facts(), probe.numerics, vulkan::kGroups);
+            EXPECT_TRUE(std::ranges::any_of(plan.stages[0].function.insts, [](const lir::Inst& i) {
+                return i.op == lir::Op::Store && i.type.packet > 1;
+            })) << what;
+        }
+    }
 }
 
 TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
     for (const DType dtype : kAll) {
         for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-            std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, 128);
+            std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, {128, true});
             probes.push_back(probe_of_subgroups(16));
             probes.push_back(probe_of_subgroups(128));
             probes.push_back(probe_of_matrices({16, 16, 16}));
@@ -86,7 +106,7 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
 /// As one driver does that has int32 become 64 bits.
 TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
     for (const DType dtype : {DType::Int32, DType::Int64}) {
-        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, 0);
+        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, {});
         const auto is_found = [](const Probe& probe) {
             return !fault_of(probe, [](Probe each) {
                         const std::string compared = "i64(x[i]) < 1";
@@ -132,7 +152,8 @@ TEST(SelfTest, PassesOnTheDriversHere) {
         for (const DType dtype : kAll) {
             if (dtype == DType::Float64 && vulkan.is_swiftshader) continue;
             for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-                for (const Probe& probe : probes_for(copies(dtype).kernel(), numerics, 128)) {
+                for (const Probe& probe :
+                     probes_for(copies(dtype).kernel(), numerics, {128, true})) {
                     SCOPED_TRACE(vulkan.device.id() + ", " + probe.what);
                     EXPECT_EQ(fault_of(probe, vulkan.device), "");
                 }

@@ -67,20 +67,24 @@ bool is_of_mesa(VkDriverId driver) {
     return std::ranges::find(kAll, driver) != std::end(kAll);
 }
 
-bool has_extension(VkPhysicalDevice device, std::string_view name) {
-    std::uint32_t count = 0;
-    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr);
-    std::vector<VkExtensionProperties> extensions(count);
-    vkEnumerateDeviceExtensionProperties(device, nullptr, &count, extensions.data());
-    extensions.resize(count);
-    return std::ranges::any_of(extensions,
-                               [&](const auto& each) { return each.extensionName == name; });
-}
-
 /// Rows, columns or depth of a matrix: a tile has no more.
 constexpr std::uint32_t kMostOfMatrix = 128;
 
 }  // namespace
+
+bool has_extension(VkPhysicalDevice device, std::string_view name) {
+    const auto list = [&](std::uint32_t& count, VkExtensionProperties* all) {
+        if (device) return vkEnumerateDeviceExtensionProperties(device, nullptr, &count, all);
+        return vkEnumerateInstanceExtensionProperties(nullptr, &count, all);
+    };
+    std::uint32_t count = 0;
+    list(count, nullptr);
+    std::vector<VkExtensionProperties> extensions(count);
+    list(count, extensions.data());
+    extensions.resize(count);
+    return std::ranges::any_of(extensions,
+                               [&](const auto& each) { return each.extensionName == name; });
+}
 
 Abilities::Abilities(VkPhysicalDevice device) {
     VkPhysicalDeviceVulkan12Features all12{

@@ -329,8 +329,8 @@ Memory GpuDevice::allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     Memory memory;
     try {
-        if (lost_.empty() && returned_) reclaim();
-        if (lost_.empty()) lent->block = take(*own_, bytes).block;
+        if (is_there() && returned_) reclaim();
+        if (is_there()) lent->block = take(*own_, bytes).block;
     } catch (const VulkanError& error) {
         lose(error);
     }
@@ -369,12 +369,12 @@ void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
 Pool* GpuDevice::pool(Failure& failure) {
     const std::lock_guard lock(mutex_);
     try {
-        if (lost_.empty()) reclaim();
+        if (is_there()) reclaim();
     } catch (const VulkanError& error) {
         lose(error);
     }
     failure = lost();
-    return lost_.empty() ? &own_->pool : nullptr;
+    return is_there() ? &own_->pool : nullptr;
 }
 
 void GpuDevice::reclaim() {
@@ -397,13 +397,17 @@ void GpuDevice::lose(const VulkanError& error) {
 }
 
 Failure GpuDevice::lost() const {
-    return lost_.empty() ? Failure{} : Failure{Failure::Kind::Lost, lost_};
+    if (is_there()) return {};
+    // Not made when it forks: another thread's allocation may have been cut short.
+    return {Failure::Kind::Lost,
+            is_parents_ ? "the device was opened before fork(), by this process's parent" : lost_};
 }
 
 Failure GpuDevice::wait(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
+    if (is_parents_) return lost();
     if (ticket <= ended_) return {};
-    if (!lost_.empty()) return lost();
+    if (!is_there()) return lost();
     try {
         if (ticket > queue_->submitted()) submit(*queue_);
         const std::uint64_t submitted = std::min(ticket, queue_->submitted());
@@ -445,7 +449,6 @@ void GpuDevice::leave_to_parent() noexcept {
     // A thread that this process does not have may have held it.
     new (&mutex_) std::mutex;
     is_ending_ = is_parents_ = true;
-    lost_ = "the device was opened before fork(), by this process's parent";
 }
 
 /// The points of a stage, as many at a time as a dispatch may have, as there is scratch for, and as
@@ -475,8 +478,8 @@ void GpuDevice::dispatch(const Stage& stage, VkDescriptorSet set, const Push& pu
         const std::uint64_t groups =
             (part.end - part.begin + stage.points_of_group - 1) / stage.points_of_group;
         vk_.vkCmdDispatch(commands, std::uint32_t(groups), 1, 1);
-        // The next part takes the same scratch, if there is any, the next stage and the next launch
-        // what this one wrote.
+        // The next part takes the same scratch, if the launch has any, the next stage and the next
+        // launch what this one wrote.
         if (part.end < end && part.scratch_bytes == 0) continue;
         const VkMemoryBarrier barrier{
             .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -633,13 +636,15 @@ Outcome GpuDevice::attempt(const Body& body) {
         body(lock, blocks, is_recorded, outcome);
     } catch (const VulkanError& error) {
         if (!lock.owns_lock()) lock.lock();
-        outcome.failure = error.failure();
-        outcome.out_of_memory = blocks.missing();
-        outcome.is_of_staging = blocks.is_of_staging();
         if (is_recorded || error.kind() == Failure::Kind::Lost) lose(error);
-        if (lost_.empty()) return outcome;
-        outcome.failure = lost();
-        blocks.leave();
+        if (is_there()) {
+            outcome.failure = error.failure();
+            outcome.out_of_memory = blocks.missing();
+            outcome.is_of_staging = blocks.is_of_staging();
+        } else {
+            outcome.failure = lost();
+            blocks.leave();
+        }
     } catch (...) {
         // What is recorded uses the memory, and there is none to say more.
         if (is_recorded) {

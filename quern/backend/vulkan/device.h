@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quern/backend/vulkan/descriptors.h"
@@ -20,6 +21,9 @@
 #include "quern/runtime/vulkan_plugin.h"
 
 namespace quern::vulkan {
+
+/// Whether a device has an extension, or, for none, the loader.
+bool has_extension(VkPhysicalDevice device, std::string_view name);
 
 /// What a physical device has of what kernels may use.
 struct Abilities {
@@ -194,6 +198,7 @@ private:
     template <class Body>
     Outcome attempt(const Body& body);
     void lose(const VulkanError& error);
+    bool is_there() const { return lost_.empty() && !is_parents_; }
     Failure lost() const;
 
     const Abilities& abilities_;
@@ -232,6 +237,8 @@ private:
 
     /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;
+
+    /// This process is a child of the one that opened it.
     bool is_parents_ = false;
 
     /// How the device was lost, or empty.

@@ -573,7 +573,7 @@ private:
         straight_ = 0;
         when(code_.test(Op::OpINotEqual, zero_, code_.u32(0)), [&] {
             const auto place = memory_.place(pushed(offsetof(Push, failed)), Bindings::kTable);
-            memory_.store(DType::UInt32, place, code_.u32(1));
+            memory_.mark(place);
         });
     }
 
@@ -718,6 +718,12 @@ Bindings bindings_of(const lir::Function& function, const Windows& windows) {
         bindings.arrays += windows.of(b);
     }
     return bindings;
+}
+
+bool has_packets(const lir::Function& function) {
+    return std::ranges::any_of(function.insts, [](const Inst& i) {
+        return lir::class_of(i.op) == OpClass::Memory && i.type.packet > 1;
+    });
 }
 
 bool has_halves(const lir::Function& function) {

@@ -135,6 +135,9 @@ std::vector<std::uint32_t> emit(const lir::Function& function, const FloatContro
 /// Whether a function, legalised for a device that has float16, makes use of that.
 bool has_halves(const lir::Function& function);
 
+/// Whether its lanes load or store several elements at once.
+bool has_packets(const lir::Function& function);
+
 /// Whether an assertion of that module may fail.
 bool may_fail(const lir::Function& function);
 

@@ -116,6 +116,8 @@ bool DeviceHeap::make(Slab& slab, std::byte*& data) noexcept {
             return false;
         }
         data = static_cast<std::byte*>(mapped);
+        // Vulkan promises 64; drivers map pages.
+        if (reinterpret_cast<std::uintptr_t>(data) % Pool::kAlignment != 0) return false;
         std::memset(data, 0, slab.bytes);
     }
     const VkBufferDeviceAddressInfo where{.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,

@@ -67,9 +67,9 @@ std::string too_long(const lir::Function& function, std::span<const std::uint32_
         return "code of " + std::to_string(instructions) +
                " instructions: drivers are given up to " + std::to_string(kMostInstructions);
     }
-    if (const std::uint32_t ids = words[kBoundWord] - 1; ids > kMostIds) {
-        return "code of " + std::to_string(ids) + " results: SPIR-V has " +
-               std::to_string(kMostIds);
+    if (const std::uint32_t bound = words[kBoundWord]; bound > kMostBound) {
+        return "code whose results have the bound " + std::to_string(bound) +
+               ": drivers are given up to " + std::to_string(kMostBound);
     }
     if (!has_few_places) return {};
     const std::size_t places = places_of(words) + kMostOfBlock;

@@ -11,9 +11,9 @@ namespace quern::vulkan {
 /// A driver compiles as many for several seconds, so more are refused.
 inline constexpr std::size_t kMostInstructions = 90000;
 
-/// Numbers of results in a module, which every driver takes (SPIR-V, universal limits). Where a
+/// The bound of a module's results that every driver takes (SPIR-V, universal limits). Where a
 /// buffer is bound in many pieces an access of LIR is many instructions.
-inline constexpr std::uint32_t kMostIds = 4194303;
+inline constexpr std::uint32_t kMostBound = 4194303;
 
 /// Places of 16 bytes that SwiftShader's code has on its stack; it ends the process where a
 /// function needs more.

@@ -13,7 +13,6 @@
 #include <new>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,15 +62,6 @@ private:
 void end_all();
 void leave_all_to_parent();
 
-bool has_instance_extension(std::string_view name) {
-    std::uint32_t count = 0;
-    vkEnumerateInstanceExtensionProperties(nullptr, &count, nullptr);
-    std::vector<VkExtensionProperties> all(count);
-    vkEnumerateInstanceExtensionProperties(nullptr, &count, all.data());
-    all.resize(count);
-    return std::ranges::any_of(all, [&](const auto& each) { return each.extensionName == name; });
-}
-
 /// Throws VulkanError.
 std::vector<VkPhysicalDevice> devices_of(VkInstance instance) {
     std::vector<VkPhysicalDevice> all;
@@ -103,12 +93,12 @@ public:
                                    .pApplicationInfo = &application};
         // Of systems whose driver is another interface underneath, as MoltenVK's.
         static constexpr const char* kPortability = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
-        if (has_instance_extension(kPortability)) {
+        if (has_extension(VK_NULL_HANDLE, kPortability)) {
             about.flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
             about.enabledExtensionCount = 1;
             about.ppEnabledExtensionNames = &kPortability;
         }
-        // A start that found no memory is tried again.
+        // A start that threw bad_alloc is tried again.
         abilities_.clear();
         descriptions_.clear();
         VkInstance instance = VK_NULL_HANDLE;
@@ -123,17 +113,6 @@ public:
         if (!physical_.empty()) return {};
         vkDestroyInstance(instance, nullptr);
         return "no driver has a device";
-    }
-
-    void list(VkInstance instance) {
-        physical_ = devices_of(instance);
-        opened_.resize(physical_.size());
-        for (const VkPhysicalDevice device : physical_) {
-            const Abilities& abilities = abilities_.emplace_back(device);
-            descriptions_.push_back({abilities.properties.deviceName, abilities.memory,
-                                     abilities.largest_allocation, abilities.is_memory_seen,
-                                     abilities.driver(), abilities.missing()});
-        }
     }
 
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
@@ -177,8 +156,12 @@ public:
     }
 
     Failure wait(std::size_t device, std::uint64_t ticket) override {
-        GpuDevice* const gpu = opened_if_used(device);
-        return gpu ? gpu->wait(ticket) : Failure{};
+        try {
+            GpuDevice* const gpu = opened_if_used(device);
+            return gpu ? gpu->wait(ticket) : Failure{};
+        } catch (...) {
+            return this_failure();
+        }
     }
 
     Outcome upload(std::size_t device, const Memory& memory) override {
@@ -232,6 +215,17 @@ public:
     }
 
 private:
+    void list(VkInstance instance) {
+        physical_ = devices_of(instance);
+        opened_.resize(physical_.size());
+        for (const VkPhysicalDevice device : physical_) {
+            const Abilities& abilities = abilities_.emplace_back(device);
+            descriptions_.push_back({abilities.properties.deviceName, abilities.memory,
+                                     abilities.largest_allocation, abilities.is_memory_seen,
+                                     abilities.driver(), abilities.missing()});
+        }
+    }
+
     Compiled compile_chosen(std::size_t device, const ir::Kernel& kernel, const ir::Facts& facts,
                             Numerics numerics, const Variant& variant, const DriverCode* kept) {
         Variant chosen = variant;
@@ -254,16 +248,15 @@ private:
                         Numerics numerics, const Variant& variant, const DriverCode* kept) {
         const Abilities& abilities = abilities_[device];
         const Windows windows{abilities.window_bits(), variant.windows};
-        const schedule::Target target =
-            target_for(variant, {.integers = abilities.integers,
-                                 .has_float64 = bool(abilities.core.shaderFloat64),
-                                 .has_float16 = abilities.controls.has_float16,
-                                 .subgroup = abilities.subgroup,
-                                 .group_bytes = abilities.group_bytes(),
-                                 .atoms = abilities.atoms});
-        const Integers integers = integers_for(variant, abilities.integers);
+        const auto [target, integers, has_float16] =
+            code_for(variant, {.integers = abilities.integers,
+                               .has_float64 = bool(abilities.core.shaderFloat64),
+                               .has_float16 = abilities.controls.has_float16,
+                               .subgroup = abilities.subgroup,
+                               .group_bytes = abilities.group_bytes(),
+                               .atoms = abilities.atoms});
         FloatControls controls = abilities.controls;
-        controls.has_float16 = target.native.half_casts;
+        controls.has_float16 = has_float16;
         controls.folds_wrongly |= variant.hides_floats;
         const bool is_bound = abilities.buffers == BuffersAre::Bound;
         Compiled result;
@@ -300,7 +293,8 @@ private:
                 }
                 result.groups.push_back(groups_of(function, abilities.group));
                 result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
-                result.has_float16 |= controls.has_float16 && has_halves(function);
+                result.has_float16 |= has_float16 && has_halves(function);
+                result.has_packets |= has_packets(function);
                 const std::string why = invalid(words, result.groups.back().atom.rows > 0);
                 if (!why.empty()) {
                     result.failure = {Failure::Kind::Error, why};
@@ -320,16 +314,21 @@ private:
     }
 
     /// Of the exception that is being handled.
-    static Failure this_failure() {
+    static Failure this_failure() noexcept {
         try {
-            throw;
-        } catch (const VulkanError& error) {
-            return error.failure();
-        } catch (const std::bad_alloc&) {
-            return {Failure::Kind::HostIsFull, {}};
-        } catch (const std::exception& error) {
-            return {Failure::Kind::Error, error.what()};
+            try {
+                throw;
+            } catch (const VulkanError& error) {
+                return error.failure();
+            } catch (const std::exception& error) {
+                if (!dynamic_cast<const std::bad_alloc*>(&error)) {
+                    return {Failure::Kind::Error, error.what()};
+                }
+            }
+        } catch (...) {
+            // There is no memory to say what.
         }
+        return {Failure::Kind::HostIsFull, {}};
     }
 
     template <class Work>

@@ -42,35 +42,45 @@ struct Features {
     bool has_float64 = false;
     bool has_float16 = false;
 
-    /// Invocations of a subgroup, 1 if they exchange nothing; bytes that a group's lanes share; and
-    /// what a subgroup multiplies at once.
+    /// Invocations of a subgroup; 1 if they exchange nothing.
     std::uint32_t subgroup = 1;
+
+    /// What the lanes of a group share.
     std::uint32_t group_bytes = lir::kGroupBytes;
+
+    /// What a subgroup multiplies at once.
     std::vector<lir::Atom> atoms = {};
 };
 
-inline Integers integers_for(const Variant& variant, const Integers& device) {
-    const bool are_of_32 = variant.points == PointsAre::InvocationsOf32;
-    return are_of_32 ? Integers{.has_8 = false, .has_16 = false, .has_64 = false} : device;
-}
+/// What code is made for.
+struct CodeFor {
+    schedule::Target target;
+    Integers integers;
 
-/// What a variant of code is made for, whose points are not to be chosen any more.
-inline schedule::Target target_for(const Variant& variant, Features device) {
+    /// Float16 is the device's own.
+    bool has_float16 = false;
+};
+
+/// Of a variant whose points are not to be chosen any more.
+inline CodeFor code_for(const Variant& variant, Features device) {
     const PointsAre points = variant.points;
     const bool has_subgroups = points == PointsAre::Groups || points == PointsAre::GroupsByLanes;
     const bool are_groups = has_subgroups || points == PointsAre::GroupsByMemory;
-    schedule::Target target = are_groups ? kGroups : kInvocations;
+    CodeFor code{are_groups ? kGroups : kInvocations, device.integers};
+    schedule::Target& target = code.target;
     if (has_subgroups) target.subgroup = device.subgroup;
     target.group_bytes = device.group_bytes;
     if (points == PointsAre::Groups) target.atoms = std::move(device.atoms);
     if (variant.atom.rows > 0) {
         std::erase_if(target.atoms, [&](const lir::Atom& atom) { return atom != variant.atom; });
     }
-    const Integers integers = integers_for(variant, device.integers);
-    const bool has_float16 = device.has_float16 && integers.has_16 && variant.may_have_float16;
-    target.native = native_of(integers, device.has_float64, has_float16);
+    if (points == PointsAre::InvocationsOf32) {
+        code.integers = {.has_8 = false, .has_16 = false, .has_64 = false};
+    }
+    code.has_float16 = device.has_float16 && code.integers.has_16 && variant.may_have_float16;
+    target.native = native_of(code.integers, device.has_float64, code.has_float16);
     target.is_small = variant.may_be_small;
-    return target;
+    return code;
 }
 
 /// A kernel as invocations of a device run it.

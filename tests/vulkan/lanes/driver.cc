@@ -39,7 +39,7 @@ const std::vector<Kind>& kinds() {
           .atoms = {{16, 16, 16, DType::Float16, DType::Float32}}}},
         {"lanes that share memory alone, 32 bits",
          PointsAre::GroupsByMemory,
-         {.integers = {.has_8 = false, .has_16 = false, .has_64 = false}, .has_float64 = false}},
+         {.integers = {.has_8 = false, .has_16 = false, .has_64 = false}}},
         {"invocations", PointsAre::Invocations, {.has_float64 = true, .has_float16 = true}},
     };
     return all;
@@ -91,7 +91,7 @@ public:
         const Kind& kind = kinds()[device];
         Variant chosen = variant;
         if (variant.points == PointsAre::Chosen) chosen.points = kind.points;
-        const schedule::Target target = target_for(chosen, kind.device);
+        const auto [target, integers, has_float16] = code_for(chosen, kind.device);
         Compiled result;
         result.refusal = schedule::legal(kernel);
         if (!result.refusal.empty()) return result;
@@ -105,7 +105,8 @@ public:
             }
             result.groups.push_back(groups_of(functions[i]));
             result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
-            result.has_float16 |= target.native.half_casts && has_halves(functions[i]);
+            result.has_float16 |= has_float16 && has_halves(functions[i]);
+            result.has_packets |= has_packets(functions[i]);
         }
         result.pipelines = std::make_shared<Functions>(std::move(functions));
         return result;

@@ -88,7 +88,12 @@ bool sees_portable = false;
 VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* about,
                                                const VkAllocationCallbacks* from,
                                                VkInstance* made) {
-    sees_portable = (about->flags & VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR) != 0;
+    const auto* const names = about->ppEnabledExtensionNames;
+    for (std::uint32_t i = 0; i < about->enabledExtensionCount; ++i) {
+        const std::string name = names[i];
+        sees_portable |= name == VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
+    }
+    sees_portable &= (about->flags & VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR) != 0;
     return real<PFN_vkCreateInstance>("vkCreateInstance")(about, from, made);
 }
 

@@ -58,7 +58,7 @@ VKAPI_ATTR void VKAPI_CALL requirements_of_two(VkDevice device, VkBuffer buffer,
 VKAPI_ATTR VkResult VKAPI_CALL allocate_of_two(VkDevice device, const VkMemoryAllocateInfo* about,
                                                const VkAllocationCallbacks* from,
                                                VkDeviceMemory* made) {
-    constexpr VkDeviceSize kLittle = 1 << 20;
+    constexpr VkDeviceSize kLittle = 64 << 10;
     const bool is_hosts = about->memoryTypeIndex == TwoMemories::kHost;
     if (is("little staging") && is_hosts && about->allocationSize > kLittle) {
         say_here();

@@ -9,7 +9,8 @@
 //   as
 //                         "mock: a pipeline in use goes"
 //   "watch barriers"      a submission that ends without a barrier to the host is said, as
-//                         "mock: the host does not see a submission"
+//                         "mock: the host does not see a submission", and work without one between
+//                         it and what came before, as "mock: beside the one before"
 //   "say modules"         each module that is made is said, as "mock: module"
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
@@ -24,7 +25,7 @@
 //   "memory of its own"   no memory of the device's own is seen by the host, and what is not cannot
 //                         be mapped; copies between the two are said, as "mock: 64 bytes to the
 //                         device" or "from the device"
-//   "little staging"      no piece of memory of the host is larger than 1 MiB
+//   "little staging"      no piece of memory of the host is larger than 64 KiB
 //   "uncached memory"     the host sees no memory through its caches
 //   "transfer queue"      there is a family of one queue that only copies. What either queue is
 //   given
@@ -41,6 +42,7 @@
 //   "coarse bindings"     one begins at a multiple of 4096
 //   "no barriers"         commands do not wait for those before them
 //   "graphics card"       no device is said to be a processor
+//   "few groups"          a dispatch has at most 8
 //   "few bindings"        a kernel has at most 2 of them
 //   "another version"     drivers are said to be of the version after theirs
 //   "unknown driver"      drivers are said to be one that nothing is known of
@@ -54,6 +56,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -120,24 +123,26 @@ VKAPI_ATTR void VKAPI_CALL destroy_watched(VkDevice device, VkPipeline pipeline,
     real<PFN_vkDestroyPipeline>("vkDestroyPipeline")(device, pipeline, from);
 }
 
-/// Commands behind which a barrier makes what they wrote visible to the host.
-struct Seen {
+/// What came last in each command buffer.
+enum class Last : std::uint8_t { Work, Barrier, BarrierToHost };
+
+struct Watched {
     std::mutex mutex;
-    std::set<VkCommandBuffer> commands;
+    std::map<VkCommandBuffer, Last> last;
 };
 
-Seen& seen() {
-    static Seen all;
+Watched& watched() {
+    static Watched all;
     return all;
 }
 
-void note_seen(VkCommandBuffer commands, bool is_seen) {
-    const std::lock_guard lock(seen().mutex);
-    if (is_seen) {
-        seen().commands.insert(commands);
-    } else {
-        seen().commands.erase(commands);
+void note_last(VkCommandBuffer commands, Last what) {
+    const std::lock_guard lock(watched().mutex);
+    const auto [last, is_new] = watched().last.emplace(commands, what);
+    if (!is_new && last->second == Last::Work && what == Last::Work) {
+        std::fputs("mock: beside the one before\n", stderr);
     }
+    last->second = what;
 }
 
 VKAPI_ATTR void VKAPI_CALL watched_barrier(VkCommandBuffer to, VkPipelineStageFlags before,
@@ -145,25 +150,28 @@ VKAPI_ATTR void VKAPI_CALL watched_barrier(VkCommandBuffer to, VkPipelineStageFl
                                            std::uint32_t count, const VkMemoryBarrier* barriers,
                                            std::uint32_t buffers, const VkBufferMemoryBarrier* b,
                                            std::uint32_t images, const VkImageMemoryBarrier* i) {
+    constexpr VkAccessFlags kBoth = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT;
     const bool is_of_host = count > 0 && (after & VK_PIPELINE_STAGE_HOST_BIT) != 0 &&
-                            (barriers[0].dstAccessMask & VK_ACCESS_HOST_READ_BIT) != 0;
-    note_seen(to, is_of_host);
+                            (before & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) != 0 &&
+                            (barriers[0].srcAccessMask & VK_ACCESS_SHADER_WRITE_BIT) != 0 &&
+                            (barriers[0].dstAccessMask & kBoth) == kBoth;
+    note_last(to, is_of_host ? Last::BarrierToHost : Last::Barrier);
     real<PFN_vkCmdPipelineBarrier>("vkCmdPipelineBarrier")(to, before, after, flags, count,
                                                            barriers, buffers, b, images, i);
 }
 
 VKAPI_ATTR void VKAPI_CALL watched_dispatch(VkCommandBuffer to, std::uint32_t x, std::uint32_t y,
                                             std::uint32_t z) {
-    note_seen(to, false);
+    note_last(to, Last::Work);
     real<PFN_vkCmdDispatch>("vkCmdDispatch")(to, x, y, z);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL watched_submit(VkQueue queue, std::uint32_t count,
                                               const VkSubmitInfo* all, VkFence fence) {
     {
-        const std::lock_guard lock(seen().mutex);
+        const std::lock_guard lock(watched().mutex);
         say_here();
-        if (!seen().commands.contains(all->pCommandBuffers[0])) {
+        if (watched().last[all->pCommandBuffers[0]] != Last::BarrierToHost) {
             std::fputs("mock: the host does not see a submission\n", stderr);
         }
     }
@@ -283,6 +291,7 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
     if (is("small bindings") && say_here()) got->limits.maxStorageBufferRange = 48 << 20;
     if (is("tiny bindings") && say_here()) got->limits.maxStorageBufferRange = 4096;
     if (is("coarse bindings") && say_here()) got->limits.minStorageBufferOffsetAlignment = 4096;
+    if (is("few groups") && say_here()) got->limits.maxComputeWorkGroupCount[0] = 8;
     if (is("few bindings") && say_here()) got->limits.maxPerStageDescriptorStorageBuffers = 2;
     if (is("graphics card") && say_here()) {
         got->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
