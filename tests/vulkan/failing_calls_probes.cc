@@ -1,4 +1,4 @@
-// What the processes of failing_calls_test.cc do, and say.
+// What the processes of probed.h do, and say.
 
 #include <gtest/gtest.h>
 
