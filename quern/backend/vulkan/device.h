@@ -238,7 +238,7 @@ private:
     /// What is launched now is waited for, and memory is left alone.
     bool is_ending_ = false;
 
-    /// This process is a child of the one that opened it.
+    /// This process is a child of the one that opened it; set by its only thread.
     bool is_parents_ = false;
 
     /// How the device was lost, or empty.
