@@ -198,7 +198,7 @@ private:
     template <class Body>
     Outcome attempt(const Body& body);
     void lose(const VulkanError& error);
-    bool is_there() const { return lost_.empty() && !is_parents_; }
+    bool is_there() const { return !is_parents_ && lost_.empty(); }
     Failure lost() const;
 
     const Abilities& abilities_;
