@@ -103,16 +103,11 @@ public:
         descriptions_.clear();
         VkInstance instance = VK_NULL_HANDLE;
         check(vkCreateInstance(&about, nullptr, &instance), "vkCreateInstance");
+        // Never destroyed, also where the start fails, since drivers would be unloaded, which have
+        // left handlers for the end of threads and of the process.
         volkLoadInstanceOnly(instance);
-        try {
-            list(instance);
-        } catch (...) {
-            vkDestroyInstance(instance, nullptr);
-            throw;
-        }
-        if (!physical_.empty()) return {};
-        vkDestroyInstance(instance, nullptr);
-        return "no driver has a device";
+        list(instance);
+        return physical_.empty() ? "no driver has a device" : std::string();
     }
 
     const std::vector<DeviceDescription>& devices() const override { return descriptions_; }
