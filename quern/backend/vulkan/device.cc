@@ -352,6 +352,10 @@ Memory GpuDevice::allocate(std::size_t bytes) {
 
 void GpuDevice::free(const Memory& memory, std::uint64_t ticket) noexcept {
     auto* const lent = static_cast<Lent*>(memory.block);
+    if (is_parents_) {
+        delete lent;
+        return;
+    }
     const std::lock_guard lock(mutex_);
     if (is_ending_) return;
     lent_.erase(memory.data);
