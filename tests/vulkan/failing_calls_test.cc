@@ -169,7 +169,7 @@ TEST_F(FailingCalls, ABufferThatIsTooLargeForAllBindingsIsAnError) {
     const Probed probed =
         probe("no addresses", QUERN_MOCK_LOADER, "RunsHuge", "off", Drivers::Last);
     EXPECT_TRUE(probed.is_as_promised()) << probed.said;
-    // llvmpipe has 32 bindings, of which one is another.
+    // llvmpipe has 32 bindings in all, which the pieces of 4 GiB and the rest are more than.
     EXPECT_TRUE(
         probed.says("a kernel of 34 bindings, since buffers above maxStorageBufferRange ") ||
         probed.says("DeviceError [vulkan:0] expected at most 4294967040 bytes "

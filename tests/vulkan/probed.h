@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #ifdef QUERN_MOCK_LOADER
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -31,7 +29,7 @@ struct Probed {
 
 enum class Drivers { First, FirstWithoutLayers, Last, All };
 
-/// What a test of this file says where the loader is that of a folder.
+/// What one of failing_calls_probes.cc says where the loader is that of a folder.
 inline Probed probe(const std::string& order, const std::string& folder = QUERN_MOCK_LOADER,
                     const std::string& test = "Runs", const std::string& cache = "off",
                     Drivers which = Drivers::First) {
