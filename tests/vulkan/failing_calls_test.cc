@@ -401,6 +401,16 @@ TEST_F(FailingCalls, OfTheQueueAreErrorsFromThenOn) {
 }
 
 /// The device may run on what nobody could wait for.
+/// A device that hangs is reset, and what it was at then counts as ended, or as anything.
+TEST_F(FailingCalls, OfADeviceThatHangsAreErrorsWhateverItSaysHasEnded) {
+    for (const char* result : {"0", "1"}) {
+        for (const Probed& probed : each_call("vkHang", result)) {
+            EXPECT_TRUE(probed.says("DeviceLost [vulkan:0] vk")) << probed.said;
+            EXPECT_TRUE(probed.says("the device is lost")) << probed.said;
+        }
+    }
+}
+
 TEST_F(FailingCalls, OfWaitsLeaveThePipelinesOfWhatWasNotSeenToEnd) {
     for (const char* result : {"-4", "-1"}) {
         const auto all =

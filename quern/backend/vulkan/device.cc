@@ -412,15 +412,11 @@ Failure GpuDevice::wait(std::uint64_t ticket) {
     // Whoever only asks does not wait for another's launch.
     if (ticket <= kBeforeAll) return {};
     std::unique_lock lock(mutex_);
-    if (ticket <= ended_) return {};
+    if (ticket <= waited_) return {};
     if (!is_there()) return lost();
     try {
         if (ticket > queue_->submitted()) submit(*queue_);
-        const std::uint64_t submitted = std::min(ticket, queue_->submitted());
-        lock.unlock();
-        queue_->wait(submitted);
-        lock.lock();
-        reclaim();
+        wait_for(*queue_, std::min(ticket, queue_->submitted()), lock);
     } catch (const VulkanError& error) {
         if (!lock.owns_lock()) lock.lock();
         lose(error);
@@ -666,10 +662,20 @@ Outcome GpuDevice::attempt(const Body& body) {
 void GpuDevice::submit_and_wait(Queue& queue, std::unique_lock<std::mutex>& lock) {
     const std::uint64_t ticket = queue.ticket();
     submit(queue);
+    wait_for(queue, ticket, lock);
+}
+
+void GpuDevice::wait_for(Queue& queue, std::uint64_t ticket, std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     queue.wait(ticket);
     lock.lock();
     reclaim();
+    // A wait ends for a device that is lost too, with or without an error.
+    const bool is_of_launches = &queue == queue_.get();
+    if ((is_of_launches ? ended_ : moved_) < ticket) {
+        throw VulkanError("vkWaitSemaphores", VK_ERROR_DEVICE_LOST);
+    }
+    if (is_of_launches) waited_ = std::max(waited_, ticket);
 }
 
 Outcome GpuDevice::run(const Work& work) {

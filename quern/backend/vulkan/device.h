@@ -184,6 +184,7 @@ private:
                         const Groups& groups, const DriverCode* kept);
     void submit(Queue& queue);
     void submit_and_wait(Queue& queue, std::unique_lock<std::mutex>& lock);
+    void wait_for(Queue& queue, std::uint64_t ticket, std::unique_lock<std::mutex>& lock);
     void wait_for_submitted() const;
     void reclaim();
 
@@ -231,6 +232,10 @@ private:
     /// The last ticket that is known to have ended, and that of a transfer.
     std::uint64_t ended_ = kBeforeAll;
     std::uint64_t moved_ = kBeforeAll;
+
+    /// The last ticket that the host has waited for. Of others it is not known that the device was
+    /// not lost before they ended.
+    std::uint64_t waited_ = kBeforeAll;
 
     /// The last transfer that the queue of launches has waited for.
     std::uint64_t seen_moves_ = 0;

@@ -254,7 +254,10 @@ void Queue::wait(std::uint64_t ticket) const {
 
 std::uint64_t Queue::reclaim() {
     std::uint64_t ended = 0;
-    check(vk_.vkGetSemaphoreCounterValue(device_, ended_, &ended), "vkGetSemaphoreCounterValue");
+    constexpr const char* kCall = "vkGetSemaphoreCounterValue";
+    check(vk_.vkGetSemaphoreCounterValue(device_, ended_, &ended), kCall);
+    // Drivers say so, and not in the result.
+    if (ended > submitted_) throw VulkanError(kCall, VK_ERROR_DEVICE_LOST);
     while (!in_flight_.empty() && in_flight_.front().ticket <= ended) {
         Batch& batch = in_flight_.front();
         for (const Taken& taken : batch.blocks) taken.free();
@@ -262,8 +265,7 @@ std::uint64_t Queue::reclaim() {
         batch.codes.clear();
         spare_.splice(spare_.end(), in_flight_, in_flight_.begin());
     }
-    // A device that is lost may say any number.
-    return std::min(ended, submitted());
+    return ended;
 }
 
 }  // namespace quern::vulkan

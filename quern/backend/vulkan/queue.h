@@ -79,7 +79,8 @@ public:
     /// Waits for that submission, which was made. Thread-safe.
     void wait(std::uint64_t ticket) const;
 
-    /// Frees what ended work has used. The last ticket that has ended.
+    /// Frees what ended work has used. The last ticket that has ended, or that a device which is
+    /// lost says has: who needs the work waits for it.
     std::uint64_t reclaim();
 
 private:

@@ -15,6 +15,8 @@
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
 //   "no shuffles"         code whose lanes exchange values is not compiled
+//   "no packets"          code that loads or stores two or four words at once is not compiled
+//   "no meeting"          code whose lanes wait for each other is not compiled
 //   "no matrices"         products of matrices are said to be there, and not compiled
 //   "portability"         devices are said to be subsets, as by MoltenVK: whoever does not ask for
 //                         such sees none, and none is made without VK_KHR_portability_subset
@@ -34,6 +36,11 @@
 //                         as "mock: a wait for a transfer", and what of it waits for the other, as
 //                         "mock: a transfer that waits for launches"
 //   "quick transfers"     what only copies has ended when it has been given
+//   "vkHang 2 0"          the second submission and those behind it do nothing; their timeline says
+//                         that they have ended, and waits for them that the device is lost; with
+//                         another number than 0 the timeline says any number and waits nothing
+//   "dependent widths"    modes of floats are said to be those of all widths
+//   "no float64 modes"    float64 is said to have none
 //   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; with how
 //                         many a cache begins is said, as "mock: cache of 96 bytes"
 //   "keeps foreign code"  the same, whose header is that of another device
@@ -284,6 +291,72 @@ VKAPI_ATTR VkResult VKAPI_CALL create_without(VkDevice device,
     return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, about, from, made);
 }
 
+/// Code with an instruction for which `is_it` says so is not compiled.
+template <bool (*is_it)(const std::uint32_t*)>
+VKAPI_ATTR VkResult VKAPI_CALL create_unless(VkDevice device, const VkShaderModuleCreateInfo* about,
+                                             const VkAllocationCallbacks* from,
+                                             VkShaderModule* made) {
+    constexpr std::uint32_t kHeader = 5;
+    for (std::size_t at = kHeader; at < about->codeSize / 4; at += about->pCode[at] >> 16) {
+        if (is_it(about->pCode + at) && say_here()) return VK_ERROR_UNKNOWN;
+    }
+    return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, about, from, made);
+}
+
+bool is_barrier(const std::uint32_t* words) { return (words[0] & 0xffff) == 224; }
+bool is_vector_of_words(const std::uint32_t* words) {
+    return words[0] == (4 << 16 | 23) && words[3] % 2 == 0;
+}
+
+/// What timelines say of submissions that do nothing, since the device hangs.
+struct Hung {
+    std::mutex mutex;
+    int calls = 0;
+    std::map<VkSemaphore, std::uint64_t> last;
+};
+
+Hung& hung() {
+    static Hung all;
+    return all;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL submit_until_it_hangs(VkQueue queue, std::uint32_t count,
+                                                     const VkSubmitInfo* all, VkFence fence) {
+    const auto* const timeline = static_cast<const VkTimelineSemaphoreSubmitInfo*>(all->pNext);
+    const std::lock_guard lock(hung().mutex);
+    if (++hung().calls < order("vkHang")->call) {
+        return real<PFN_vkQueueSubmit>("vkQueueSubmit")(queue, count, all, fence);
+    }
+    std::fputs("mock: failed\n", stderr);
+    say_here();
+    hung().last[all->pSignalSemaphores[0]] =
+        order("vkHang")->result == 0 ? timeline->pSignalSemaphoreValues[0] : ~std::uint64_t{0};
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL counter_of_hung(VkDevice device, VkSemaphore semaphore,
+                                               std::uint64_t* value) {
+    const std::lock_guard lock(hung().mutex);
+    const auto found = hung().last.find(semaphore);
+    if (found == hung().last.end()) {
+        return real<PFN_vkGetSemaphoreCounterValue>("vkGetSemaphoreCounterValue")(device, semaphore,
+                                                                                  value);
+    }
+    *value = found->second;
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL wait_for_hung(VkDevice device, const VkSemaphoreWaitInfo* about,
+                                             std::uint64_t most) {
+    {
+        const std::lock_guard lock(hung().mutex);
+        if (hung().last.contains(about->pSemaphores[0])) {
+            return order("vkHang")->result == 0 ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
+        }
+    }
+    return real<PFN_vkWaitSemaphores>("vkWaitSemaphores")(device, about, most);
+}
+
 VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties* got) {
     real<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties")(device, got);
     if (is("old") && say_here()) got->apiVersion = VK_API_VERSION_1_1;
@@ -311,6 +384,17 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
             reinterpret_cast<VkPhysicalDeviceDriverProperties*>(next)->driverID =
                 VK_DRIVER_ID_MAX_ENUM;
             say_here();
+        }
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES) {
+            auto& floats = *reinterpret_cast<VkPhysicalDeviceFloatControlsProperties*>(next);
+            if (is("dependent widths") && say_here()) {
+                floats.roundingModeIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+                floats.denormBehaviorIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+            }
+            if (is("no float64 modes") && say_here()) {
+                floats.shaderRoundingModeRTEFloat64 = VK_FALSE;
+                floats.shaderDenormPreserveFloat64 = VK_FALSE;
+            }
         }
         if (is("small pieces") &&
             next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
@@ -427,6 +511,17 @@ PFN_vkVoidFunction of_order(const char* name) {
     }
     if (is("other halves") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&create_other_halves);
+    }
+    if (is("vkHang")) {
+        if (is_name("vkQueueSubmit")) return PFN_vkVoidFunction(&submit_until_it_hangs);
+        if (is_name("vkGetSemaphoreCounterValue")) return PFN_vkVoidFunction(&counter_of_hung);
+        if (is_name("vkWaitSemaphores")) return PFN_vkVoidFunction(&wait_for_hung);
+    }
+    if (is("no packets") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&create_unless<is_vector_of_words>);
+    }
+    if (is("no meeting") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&create_unless<is_barrier>);
     }
     if (is("no matrices") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&create_without<kOfMatrices>);
