@@ -12,6 +12,9 @@ namespace {
 /// A bound that is there or beyond stands for none. Products of two others fit in 64 bits.
 constexpr std::int64_t kFar = std::int64_t{1} << 31;
 
+/// What code of 32 bits takes for granted of points (without_int64.h).
+constexpr std::int64_t kMostSmall = std::int64_t{1} << 30;
+
 /// An integer between two bounds.
 struct Range {
     std::int64_t least = -kFar;
@@ -151,7 +154,9 @@ private:
                 return one(std::int64_t(i.bits));
             case Op::Parameter: {
                 const ParameterKind kind = f_.parameters[i.bits].kind;
-                if (kind == ParameterKind::GridBegin || kind == ParameterKind::GridEnd) return {};
+                if (kind == ParameterKind::GridBegin || kind == ParameterKind::GridEnd) {
+                    return i.type.dtype == DType::Int32 ? Range{0, kMostSmall} : Range{0, kFar};
+                }
                 return one(std::int64_t(words_[i.bits]));
             }
             case Op::Add:

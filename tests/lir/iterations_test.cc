@@ -49,6 +49,15 @@ TEST(Iterations, OfLoopsAreThoseOfParametersAndOfLoopsInsideTheirProduct) {
     EXPECT_EQ(most(function, {0, 1000, std::uint64_t{1} << 40, 7}), kUnbounded);
 }
 
+TEST(Iterations, OfALoopThatBeginsBehindThePointAreAtMostThoseFromTheFirst) {
+    const Function function = over_points([](Builder& b, ValueId point) {
+        const ValueId n = b.parameter({ParameterKind::Dim, 0});
+        b.begin_for(b.add(point, b.integer(1)), n, 1);
+        b.end_for();
+    });
+    EXPECT_EQ(most(function, {0, 1000, 1000}), 2u * (1 + 1000));
+}
+
 TEST(Iterations, HaveAsManyInstructionsAsTheirBodies) {
     const Function function = over_points([](Builder& b, ValueId point) {
         b.begin_for(b.integer(0), b.parameter({ParameterKind::Dim, 0}), 1);
@@ -115,7 +124,8 @@ TEST(Iterations, AreSoonFoundWhereMinimaAreOfEachOther) {
         b.begin_for(point, x, 1);
         b.end_for();
     });
-    EXPECT_EQ(most(function, {0, 1000, 5}), kUnbounded);
+    // No end is further than 5 behind the point, nor than 5 less the point.
+    EXPECT_EQ(most(function, {0, 1000, 5}), 2u * (1 + 6));
 }
 
 TEST(Iterations, OfWhatWholeStepsOfNoKnownWidthLeaveAreUnbounded) {
