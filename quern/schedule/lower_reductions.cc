@@ -151,8 +151,9 @@ void Lowerer::reduce_lanes(const Stmt& s, const Axis& axis, const std::function<
 }
 
 /// Sums of floats that one lane takes one after the other, where there are no lanes that share
-/// them. Those of several lanes and of tiles, which would be twice as many, and what is left of
-/// tiles, only where there may be many numbers: an element has the same bits wherever it lies.
+/// them. Those of several lanes, staged ones too, and of tiles, which would be twice as many, and
+/// what is left of tiles, only where there may be many numbers: an element has the same bits
+/// wherever it lies.
 bool Lowerer::has_long_sums(const Stmt& s) {
     const bool are_sums = std::ranges::all_of(s.reduces, [&](ir::SymbolId symbol) {
         return is_floating(k_.symbols[symbol].dtype) &&
@@ -167,9 +168,8 @@ bool Lowerer::has_long_sums(const Stmt& s) {
 
 /// A sum of blocks of neighbours, each summed up alone: a number is rounded with those of its block
 /// and as part of one, not with all before it.
-void Lowerer::sums_of_blocks(const Stmt& s, const Axis& axis, ValueId count,
-                             const std::function<void()>& body) {
-    constexpr std::int64_t kBlock = 256;
+void Lowerer::sums_of_blocks(const Stmt& s, ValueId count,
+                             const std::function<void(ValueId, ValueId)>& body) {
     const ValueId begin = b_.begin_for(b_.integer(0), count, kBlock);
     std::vector<Bundle> before;
     for (const ir::SymbolId symbol : s.reduces) {
@@ -179,7 +179,7 @@ void Lowerer::sums_of_blocks(const Stmt& s, const Axis& axis, ValueId count,
         for (const ValueId sum : sums.copies) b_.set(sum, b_.splat(none, b_.type(sum).lanes));
     }
     const ValueId end = b_.binary(Op::Min, b_.add(begin, b_.integer(kBlock)), count);
-    passes(axis, begin, end, body);
+    body(begin, end);
     for (std::size_t i = 0; i < s.reduces.size(); ++i) {
         const Bundle& sums = names_.at(s.reduces[i]).bundle;
         const Bundle of_block = map(sums, [&](ValueId sum) { return b_.get(sum); });

@@ -209,24 +209,31 @@ void Lowerer::staged_loop(const Stmt& s, const Axis& axis) {
     }
     const ValueId count = trips(s, axis);
     const std::optional<Matrices> m = matrices(s);
-    const ValueId first = b_.begin_for(b_.integer(0), count, std::uint64_t(depth));
-    Pass some{axis, first};
-    ValueId end = b_.integer(depth);
-    if (axis.divisor % depth != 0) {
-        some.left = b_.sub(count, first);
-        end = b_.binary(Op::Min, end, some.left);
-    }
-    for (const auto& [load, tile] : staged_) fill(load, tile, some);
-    if (m) {
-        multiply(*m);
-    } else {
-        const ValueId number = b_.begin_for(b_.integer(0), end, 1);
-        const ValueId before = std::exchange(staged_number_, number);
-        pass({axis, b_.add(first, number)}, [&] { block(s.body); });
-        staged_number_ = before;
+    const auto stages = [&](ValueId begin, ValueId end) {
+        const ValueId first = b_.begin_for(begin, end, std::uint64_t(depth));
+        Pass some{axis, first};
+        ValueId width = b_.integer(depth);
+        if (axis.divisor % depth != 0) {
+            some.left = b_.sub(count, first);
+            width = b_.binary(Op::Min, width, some.left);
+        }
+        for (const auto& [load, tile] : staged_) fill(load, tile, some);
+        if (m) {
+            multiply(*m);
+        } else {
+            const ValueId number = b_.begin_for(b_.integer(0), width, 1);
+            const ValueId before = std::exchange(staged_number_, number);
+            pass({axis, b_.add(first, number)}, [&] { block(s.body); });
+            staged_number_ = before;
+            b_.end_for();
+        }
         b_.end_for();
+    };
+    if (!m && kBlock % depth == 0 && has_long_sums(s)) {
+        sums_of_blocks(s, count, stages);
+    } else {
+        stages(b_.integer(0), count);
     }
-    b_.end_for();
     if (m) add_up(*m);
     staged_.clear();
 }

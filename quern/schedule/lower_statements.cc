@@ -369,7 +369,8 @@ void Lowerer::loop(const Stmt& s) {
     } else if (plan_.tiling.has(s.symbol, Level::Stage)) {
         staged_loop(s, axis);
     } else if (has_long_sums(s)) {
-        sums_of_blocks(s, axis, count, body);
+        sums_of_blocks(s, count,
+                       [&](ValueId begin, ValueId end) { passes(axis, begin, end, body); });
     } else {
         passes(axis, b_.integer(0), count, body);
     }

@@ -169,9 +169,12 @@ private:
     void end_loop();
     void loop(const ir::Stmt& s);
     void tree_loop(const ir::Stmt& s);
+
+    /// Numbers that are summed up one after the other.
+    static constexpr std::int64_t kBlock = 256;
     bool has_long_sums(const ir::Stmt& s);
-    void sums_of_blocks(const ir::Stmt& s, const Axis& axis, ValueId count,
-                        const std::function<void()>& body);
+    void sums_of_blocks(const ir::Stmt& s, ValueId count,
+                        const std::function<void(ValueId, ValueId)>& body);
     void staged_loop(const ir::Stmt& s, const Axis& axis);
     Axis axis_of(const ir::Stmt& s);
     ValueId trips(const ir::Stmt& s, const Axis& axis);

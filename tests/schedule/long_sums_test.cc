@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -78,6 +79,25 @@ TEST(LongSums, OfSixtyThousandAreWithinTheToleranceWhereALaneHasThemAll) {
         expect_near(c.on_vulkan(vulkan.device, Numerics::Strict));
     }
     if (!cpu::plugin_path().empty()) expect_near(c.compiled(Numerics::Strict, cpu::Simd::Scalar));
+}
+
+TEST(LongSums, OfProductsInTilesOfWorkGroupsAreWithinTheToleranceToo) {
+    constexpr std::int64_t kDepth = 20000;
+    Tensor a({16, kDepth}), b({kDepth, 16});
+    for (Tensor* x : {&a, &b}) std::fill_n(x->data<float>(), x->element_count(), 0.1f);
+    const Case c(
+        "compute(a, b) {\n@kernel custom\nfor i in 0..m, j in 0..n:\n  var s = 0.0\n"
+        "  for k in 0..depth: s += a[i, k] * b[k, j]\n  out[i, j] = s\n}",
+        {a, b});
+    const auto plan = schedule::plan(c.kernel(), c.facts(), Numerics::Strict, vulkan::kGroups);
+    ASSERT_TRUE(std::ranges::any_of(plan.tiling.splits, [](const schedule::Split& split) {
+        return split.level == schedule::Level::Stage;
+    }));
+    const double exact = kDepth * double(0.1f) * double(0.1f);
+    const auto run = cpu_test::run_on_lanes(c, Numerics::Strict, vulkan::kGroups);
+    EXPECT_EQ(run.mistake, "");
+    ASSERT_TRUE(run.result);
+    for (const double sum : run.result->values()) EXPECT_NEAR(sum, exact, 1e-5 * exact);
 }
 
 }  // namespace long_sums_test
