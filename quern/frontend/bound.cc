@@ -106,7 +106,7 @@ BoundLaunch bound(const lang::Source& source, lang::NodeId compute,
         Tensor& t = launch.operands.back();
         const bool is_moved = vulkan && !InFlight::is_on(operands[i], *vulkan);
         if (is_moved && InFlight::is_on(t, *vulkan)) count_copied(t.bytes());
-        launch.views.push_back({InFlight::address(t, vulkan), t.dtype(), launch.shapes[i],
+        launch.views.push_back({InFlight::address_to_read(t, vulkan), t.dtype(), launch.shapes[i],
                                 flat ? row_major_strides(launch.shapes[i]) : t.strides()});
     }
     for (const ir::Scalar& s : kernel.scalars) {

@@ -15,7 +15,9 @@
 #include "quern/frontend/placement.h"
 #include "quern/frontend/run.h"
 #include "quern/lang/words.h"
+#include "quern/runtime/device_options.h"
 #include "quern/runtime/held.h"
+#include "quern/runtime/storage.h"
 #include "quern/static_kernel.h"
 #include "quern/support/check.h"
 #include "quern/support/memory.h"
@@ -248,7 +250,9 @@ namespace {
 struct Bytes {
     std::int64_t begin = 0, end = 0;
 
-    explicit Bytes(const Tensor& tensor) : begin(reinterpret_cast<std::intptr_t>(tensor.data())) {
+    explicit Bytes(const Tensor& tensor)
+        : begin(reinterpret_cast<std::intptr_t>(
+              InFlight::address_to_read(tensor, vulkan_number(tensor.device().id())))) {
         end = begin;
         if (tensor.element_count() == 0) return;
         const auto size = std::int64_t(size_of(tensor.dtype()));

@@ -191,6 +191,12 @@ void* InFlight::address(const Tensor& tensor, std::optional<std::size_t> device)
     return data + tensor.offset_ * std::int64_t(size_of(tensor.dtype_));
 }
 
+void* InFlight::address_to_read(const Tensor& tensor, std::optional<std::size_t> device) {
+    const Storage& storage = *tensor.storage_;
+    if (!device || storage.device_ != *device) static_cast<void>(storage.read());
+    return storage.data_ + tensor.offset_ * std::int64_t(size_of(tensor.dtype_));
+}
+
 void InFlight::note_read(const Tensor& tensor, std::size_t device, std::uint64_t ticket) noexcept {
     if (!is_on(tensor, device)) return;
     const Storage& storage = *tensor.storage_;

@@ -136,6 +136,9 @@ public:
     /// The address of the first element, without waiting if the memory is the device's own.
     static void* address(const Tensor& tensor, std::optional<std::size_t> device);
 
+    /// The same of what is only read, which a device's copy survives.
+    static void* address_to_read(const Tensor& tensor, std::optional<std::size_t> device);
+
     /// Whether the memory is the device's own.
     static bool is_on(const Tensor& tensor, std::size_t device) noexcept {
         return tensor.storage_->device_ == device;

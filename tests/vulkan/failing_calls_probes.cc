@@ -317,7 +317,9 @@ TEST(FailingCallsProbe, DISABLED_RunsChain) {
     step("on the cpu", [&] {
         const Kernel sum = Kernel("compute(x) {\n@kernel reduce(+)\nfor i in 0..n: yield x[i]\n}");
         EXPECT_EQ(sum.on(Device("cpu"))(doubled(x)).item(), 2 * (999 + 7));
+        EXPECT_EQ(sum.on(Device("cpu"))(x.slice(0, 1, 1000)).item(), 998 + 7);
     });
+    step("used after the cpu", [&] { doubled(x); });
     step("large", [&] {
         Tensor large = Tensor::empty({std::int64_t{20} << 20}, DType::Float32);
         std::fill_n(large.data<float>(), large.element_count(), 3.0f);

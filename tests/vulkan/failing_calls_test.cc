@@ -241,6 +241,7 @@ TEST_F(FailingCalls, NoneAndWhatOneSideHasWrittenIsCopiedOnceToTheOther) {
     EXPECT_EQ(copies_of(probed, "used after writing"), "4000 bytes to, 4000 bytes from");
     EXPECT_EQ(copies_of(probed, "result written"),
               "4000 bytes to, 4000 bytes from, 4000 bytes from");
+    EXPECT_EQ(copies_of(probed, "used after the cpu"), "");
     EXPECT_EQ(copies_of(probed, "large"),
               "67108864 bytes to, 16777216 bytes to, 67108864 bytes from, 16777216 bytes from");
 }
