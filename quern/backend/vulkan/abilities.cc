@@ -137,23 +137,28 @@ Abilities::Abilities(VkPhysicalDevice device) {
     controls.cuts_loops = controls.folds_wrongly;
     controls.converts_wrongly = is_of_mesa(driver.driverID);
     controls.has_few_places = driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
-    // Modes of one width are set alone only where widths are independent, or those of 32 bits are.
-    const auto all_widths = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
-    const auto none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
-    const bool modes_are_free = floats.roundingModeIndependence == all_widths;
-    const bool denormals_are_free = floats.denormBehaviorIndependence == all_widths;
     controls.keeps_nan16 = floats.shaderSignedZeroInfNanPreserveFloat16;
-    controls.rounds_even16 = modes_are_free && floats.shaderRoundingModeRTEFloat16;
-    controls.keeps_denormals16 = denormals_are_free && floats.shaderDenormPreserveFloat16;
-    controls.has_float16 = v12.shaderFloat16 && integers.has_16 && controls.rounds_even16;
     controls.keeps_nan32 = floats.shaderSignedZeroInfNanPreserveFloat32;
     controls.keeps_nan64 = floats.shaderSignedZeroInfNanPreserveFloat64;
-    controls.rounds_even32 =
-        floats.roundingModeIndependence != none && floats.shaderRoundingModeRTEFloat32;
-    controls.rounds_even64 = modes_are_free && floats.shaderRoundingModeRTEFloat64;
-    controls.keeps_denormals32 =
-        floats.denormBehaviorIndependence != none && floats.shaderDenormPreserveFloat32;
-    controls.keeps_denormals64 = denormals_are_free && floats.shaderDenormPreserveFloat64;
+    controls.rounds_even16 = floats.shaderRoundingModeRTEFloat16;
+    controls.rounds_even32 = floats.shaderRoundingModeRTEFloat32;
+    controls.rounds_even64 = floats.shaderRoundingModeRTEFloat64;
+    controls.keeps_denormals16 = floats.shaderDenormPreserveFloat16;
+    controls.keeps_denormals32 = floats.shaderDenormPreserveFloat32;
+    controls.keeps_denormals64 = floats.shaderDenormPreserveFloat64;
+    // A mode of widths that are not independent is asked for in all of them or in none.
+    const auto join = [](VkShaderFloatControlsIndependence independence, bool& of16, bool& of32,
+                         bool& of64) {
+        if (independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL) return;
+        of16 = of64 = of16 && of64;
+        if (independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY) return;
+        of16 = of32 = of64 = of16 && of32;
+    };
+    join(floats.roundingModeIndependence, controls.rounds_even16, controls.rounds_even32,
+         controls.rounds_even64);
+    join(floats.denormBehaviorIndependence, controls.keeps_denormals16, controls.keeps_denormals32,
+         controls.keeps_denormals64);
+    controls.has_float16 = v12.shaderFloat16 && integers.has_16 && controls.rounds_even16;
 
     std::uint32_t count = 0;
     vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);

@@ -117,7 +117,6 @@ Id Code::exact(Op op, DType dtype, std::initializer_list<Id> operands) {
 }
 
 Id Code::half_type() {
-    has_halves_ = true;
     m_.capability(spv::Capability::Float16);
     return m_.real(16);
 }

@@ -63,7 +63,6 @@ public:
     /// The same of float16, on a device that has it: `operands` are of the device's type.
     Id half(spv::Op op, std::initializer_list<Id> operands);
     Id as_half(Id value);
-    bool has_halves() const { return has_halves_; }
 
     /// Those that legalised functions have: lir/legalise.h.
     Id cast(Id value, DType from, DType to);
@@ -76,7 +75,6 @@ private:
 
     Module& m_;
     Integers integers_;
-    bool has_halves_ = false;
 };
 
 }  // namespace quern::vulkan

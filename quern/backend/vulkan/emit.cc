@@ -96,11 +96,11 @@ private:
 
     void choose_group() {
         const Id u32 = code_.type(DType::UInt32);
-        points_ = m_.choice(kPointsOfGroup, u32, points_of_group(f_));
-        const Id size =
-            has_lanes() ? m_.constant_of(Op::OpSpecConstantOp, u32,
-                                         {std::uint32_t(Op::OpIMul), points_, code_.u32(f_.lanes)})
-                        : points_;
+        const Id size = m_.choice(kInvocationsOfGroup, u32, points_of_group(f_) * f_.lanes);
+        points_ = has_lanes()
+                      ? m_.constant_of(Op::OpSpecConstantOp, u32,
+                                       {std::uint32_t(Op::OpUDiv), size, code_.u32(f_.lanes)})
+                      : size;
         const Id sizes = m_.constant_of(Op::OpSpecConstantComposite, m_.vector(u32, 3),
                                         {size, code_.u32(1), code_.u32(1)});
         m_.decorate(sizes, spv::Decoration::BuiltIn, {std::uint32_t(spv::BuiltIn::WorkgroupSize)});
@@ -119,13 +119,12 @@ private:
         };
         using spv::Capability;
         using spv::ExecutionMode;
-        const bool has_halves = code_.has_halves();
-        mode(has_halves && controls_.keeps_nan16, ExecutionMode::SignedZeroInfNanPreserve,
+        mode(controls_.keeps_nan16, ExecutionMode::SignedZeroInfNanPreserve,
              Capability::SignedZeroInfNanPreserve, 16);
-        mode(has_halves && controls_.rounds_even16, ExecutionMode::RoundingModeRTE,
-             Capability::RoundingModeRTE, 16);
-        mode(has_halves && controls_.keeps_denormals16, ExecutionMode::DenormPreserve,
-             Capability::DenormPreserve, 16);
+        mode(controls_.rounds_even16, ExecutionMode::RoundingModeRTE, Capability::RoundingModeRTE,
+             16);
+        mode(controls_.keeps_denormals16, ExecutionMode::DenormPreserve, Capability::DenormPreserve,
+             16);
         mode(controls_.keeps_nan32, ExecutionMode::SignedZeroInfNanPreserve,
              Capability::SignedZeroInfNanPreserve, 32);
         mode(controls_.rounds_even32, ExecutionMode::RoundingModeRTE, Capability::RoundingModeRTE,
@@ -680,7 +679,7 @@ std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::u
     return std::max<std::uint64_t>(most_work / std::max<std::uint64_t>(each, 1) / group, 1) * group;
 }
 
-Groups groups_of(const lir::Function& function, std::uint32_t group) {
+Groups groups_of(const lir::Function& function, const Integers& integers, std::uint32_t group) {
     const std::uint32_t points = points_of_group(function, group);
     Groups groups{
         .invocations = points * function.lanes, .are_lanes = function.lanes > 1, .points = points};
@@ -693,7 +692,10 @@ Groups groups_of(const lir::Function& function, std::uint32_t group) {
     if (relies || multiplies) groups.subgroup = function.subgroup;
     if (multiplies) groups.atom = function.atom;
     for (const lir::Buffer& b : function.buffers) {
-        groups.shared_bytes += b.elements * std::uint32_t(size_of(b.dtype));
+        const std::size_t size = size_of(b.dtype);
+        const bool is_wider = b.dtype == DType::Bool || (size == 1 && !integers.has_8) ||
+                              (size == 2 && !integers.has_16);
+        groups.shared_bytes += b.elements * std::uint32_t(is_wider ? 4 : size);
     }
     groups.barriers =
         std::uint32_t(std::ranges::count(function.insts, lir::Op::Barrier, &Inst::op));

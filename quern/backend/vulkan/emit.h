@@ -42,11 +42,12 @@ struct Integers {
     bool loads_8 = true, loads_16 = true;
 };
 
-/// Invocations of a work-group that does several points, unless a pipeline is told kPointsOfGroup.
+/// Invocations of a work-group that does several points, unless a pipeline is told others.
 inline constexpr std::uint32_t kGroup = 64;
 
-/// The specialisation constant that says how many points that are.
-inline constexpr std::uint32_t kPointsOfGroup = 0;
+/// The specialisation constant that says how many. It is the size of the group itself, not a part
+/// of it: MoltenVK knows sizes that are made of one for it.
+inline constexpr std::uint32_t kInvocationsOfGroup = 0;
 
 /// Where an invocation that ends early says why, in bytes: an assertion does not hold; the driver
 /// left a loop before its end.
@@ -120,7 +121,8 @@ std::uint32_t points_of_group(const lir::Function& function, std::uint32_t group
 /// and one at least.
 std::uint64_t points_at_once(std::uint64_t most_work, std::uint64_t each, std::uint64_t group);
 
-Groups groups_of(const lir::Function& function, std::uint32_t group = kGroup);
+Groups groups_of(const lir::Function& function, const Integers& integers,
+                 std::uint32_t group = kGroup);
 
 /// A function of LIR without vectors (lir/lanes.h) as a SPIR-V module with the entry point "main".
 /// If it has several lanes an invocation is one of them, else it does a point. It is legalised for

@@ -109,7 +109,7 @@ bool DeviceHeap::make(Slab& slab, std::byte*& data) noexcept {
         return false;
     }
     if (kind_ == Kind::Own) {
-        data = host_heap().take(slab.bytes);
+        data = take_or_trim([&] { return host_heap().take(slab.bytes); });
     } else {
         void* mapped = nullptr;
         if (vk_.vkMapMemory(device_, slab.memory, 0, VK_WHOLE_SIZE, 0, &mapped) != VK_SUCCESS) {

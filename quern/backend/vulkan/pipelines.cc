@@ -68,7 +68,8 @@ private:
 std::string key_of(std::span<const std::uint32_t> module, const Groups& groups,
                    const Abilities& abilities) {
     std::string key = "vulkan pipeline\n" + abilities.driver() + "\n" +
-                      std::to_string(groups.subgroup) + "\n" + std::to_string(groups.points) + "\n";
+                      std::to_string(groups.subgroup) + "\n" + std::to_string(groups.invocations) +
+                      "\n";
     key.append(reinterpret_cast<const char*>(module.data()), module.size_bytes());
     return key;
 }
@@ -105,12 +106,12 @@ VkPipeline GpuDevice::pipeline(std::span<const std::uint32_t> module, VkPipeline
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfoEXT size{
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO_EXT,
         .requiredSubgroupSize = abilities_.subgroup};
-    const VkSpecializationMapEntry points{
-        .constantID = kPointsOfGroup, .offset = 0, .size = sizeof groups.points};
+    const VkSpecializationMapEntry invocations{
+        .constantID = kInvocationsOfGroup, .offset = 0, .size = sizeof groups.invocations};
     const VkSpecializationInfo chosen{.mapEntryCount = 1,
-                                      .pMapEntries = &points,
-                                      .dataSize = sizeof groups.points,
-                                      .pData = &groups.points};
+                                      .pMapEntries = &invocations,
+                                      .dataSize = sizeof groups.invocations,
+                                      .pData = &groups.invocations};
     // The place of a lane in its subgroup is taken from its number in the group.
     const bool are_full = groups.subgroup > 1 && abilities_.has_full_subgroups &&
                           groups.invocations % abilities_.subgroup == 0;

@@ -286,7 +286,7 @@ private:
                     result.refusal = "a kernel that needs " + lacks;
                     return result;
                 }
-                result.groups.push_back(groups_of(function, abilities.group));
+                result.groups.push_back(groups_of(function, integers, abilities.group));
                 result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
                 result.has_float16 |= has_float16 && has_halves(function);
                 result.has_packets |= has_packets(function);

@@ -103,7 +103,7 @@ public:
             if (!broken.empty()) {
                 result.failure = {Failure::Kind::Error, "legalised: " + broken.front()};
             }
-            result.groups.push_back(groups_of(functions[i]));
+            result.groups.push_back(groups_of(functions[i], integers));
             result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
             result.has_float16 |= has_float16 && has_halves(functions[i]);
             result.has_packets |= has_packets(functions[i]);
