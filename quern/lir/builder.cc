@@ -16,8 +16,8 @@ BlockId Builder::new_block() {
 }
 
 ValueId Builder::append(Inst inst) {
-    const bool is_arithmetic =
-        inst.op == Op::Add || inst.op == Op::Sub || inst.op == Op::Mul || inst.op == Op::Div;
+    const bool is_arithmetic = inst.op == Op::Add || inst.op == Op::Sub || inst.op == Op::Mul ||
+                               inst.op == Op::Div || inst.op == Op::Fma;
     inst.is_relaxed = is_relaxed_ && is_arithmetic && is_floating(inst.type.dtype);
     const auto id = ValueId(function_.insts.size());
     function_.insts.push_back(inst);

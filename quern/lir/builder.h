@@ -33,6 +33,7 @@ public:
 
     Function take() { return std::move(function_); }
     Type type(ValueId id) const { return function_[id].type; }
+    const Inst& operator[](ValueId id) const { return function_[id]; }
 
     BufferId buffer(std::string name, DType dtype, Space space, bool is_written);
     ValueId parameter(Parameter parameter, DType dtype = DType::Int64);

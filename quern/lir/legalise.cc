@@ -74,6 +74,7 @@ public:
     ValueId sign_changed(const Inst& i);
     ValueId folded(const Inst& i);
     ValueId by_quotient(const Inst& i);
+    ValueId by_smaller(const Inst& i);
 
 private:
     ValueId written(const Inst&, const Inst& copied) override { return legal(copied); }
@@ -90,6 +91,8 @@ private:
         if (b_.type(a).dtype == to) return a;
         return legal({.op = Op::Cast, .type = {to, b_.type(a).lanes}, .a = a});
     }
+
+    bool is_below_large(ValueId id) const;
 
     Word word(ValueId id) { return {&b_, id}; }
     Word real(DType dtype, double value) {
@@ -149,11 +152,16 @@ constexpr Row kTable[] = {
      kReals,
      kInts8 | kInts16 | kWide,
      &LegalisePass::saturated},
+    {&Native::large_divisors,
+     {Op::Div},
+     {DType::Float32},
+     {DType::Float32},
+     &LegalisePass::by_smaller},
 };
 
 const Row* row_of(const Inst& i, DType of, const Native& native) {
-    // A float that is known to be in range.
-    if (i.op == Op::Cast && i.bits == kInRange) return nullptr;
+    // Of a float that is known to be in range.
+    if ((i.op == Op::Cast || i.op == Op::Div) && i.bits == kInRange) return nullptr;
     for (const Row& row : kTable) {
         const bool is_native = row.native && native.*row.native;
         const bool fits = row.ops.has(i.op) && row.of.has(of) && row.to.has(i.type.dtype);
@@ -317,6 +325,35 @@ ValueId LegalisePass::float32_to_bfloat16(const Inst& i) {
     const Word is_nan = bits.of(0x7f800000) < (bits & 0x7fffffff);
     const Word half = select(is_nan, high | 0x40, rounded);
     return half.as(DType::UInt16).bits_as(DType::BFloat16).id;
+}
+
+// Quotients
+
+/// Divisors and what is divided get smaller alike, which is exact: where what is divided would be
+/// denormal, the quotient is zero.
+ValueId LegalisePass::by_smaller(const Inst& i) {
+    Inst quotient = i;
+    quotient.bits = kInRange;
+    if (!is_below_large(i.b)) {
+        const Word size = word(b_.unary(Op::Abs, i.b));
+        const Word scale = select(size < real(DType::Float32, 0x1p125), real(DType::Float32, 1),
+                                  real(DType::Float32, 0x1p-4));
+        quotient.a = (word(i.a) * scale).id;
+        quotient.b = (word(i.b) * scale).id;
+    }
+    return b_.copy(quotient);
+}
+
+/// Whether it is seen that a float32 is below 2^125, or no number.
+bool LegalisePass::is_below_large(ValueId id) const {
+    const Inst& i = b_[id];
+    if (i.op == Op::Splat) return is_below_large(i.a);
+    if (i.op == Op::Cast) {
+        const DType from = b_.type(i.a).dtype;
+        return !is_floating(from) || from == DType::Float16;
+    }
+    const float value = std::bit_cast<float>(std::uint32_t(i.bits));
+    return i.op == Op::Constant && !(std::abs(value) >= 0x1p125f);
 }
 
 // Floats to integers

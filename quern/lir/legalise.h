@@ -15,6 +15,9 @@ struct Native {
     bool fma = true;
     bool scale = false;
 
+    /// a * b + c of float32, rounded once or twice: a relaxed Fma. For who makes code too.
+    bool loose_fma = false;
+
     bool int64 = true;
     bool float64 = true;
 
@@ -37,6 +40,9 @@ struct Native {
 
     /// Remainders of negative integers.
     bool signed_remainders = true;
+
+    /// Quotients of float32 by 2^126 and more, of which others take the reciprocal for zero.
+    bool large_divisors = true;
 };
 
 /// A function whose numbers a target has.

@@ -29,9 +29,10 @@ enum class OpClass : std::uint8_t {
                // half of its word, ParameterHigh the high one. Iota: 0, 1, 2, ... Lane: which of
                // the function's lanes this is
     Unary,     // a
-    Binary,    // a, b of the type of the result; shifts are arithmetic on signed integers
+    Binary,    // a, b of the type of the result; shifts are arithmetic on signed integers. Of a
+               // Div of float32 bits is kInRange where b is known to be below 2^126
     Compare,   // a, b of one type; bool lanes
-    Ternary,   // a * b + c, rounded once
+    Ternary,   // a * b + c, rounded once; a relaxed one once or twice
     Select,    // a (bool) ? b : c, in each lane
     Convert,   // Cast: a as Tensor::to converts; bits is kInRange of a float that is known to lie
                // in the range of the integer that it becomes. Bitcast: the same bits and size
@@ -168,7 +169,7 @@ struct Inst {
     lang::Span span = {};
 };
 
-/// Of a Cast: see OpClass.
+/// Of a Cast and a Div: see OpClass.
 inline constexpr std::uint64_t kInRange = 1;
 
 /// Bytes that the lanes of a work-group share on every device: the least maxComputeSharedMemorySize

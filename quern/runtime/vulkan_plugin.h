@@ -84,6 +84,9 @@ struct Variant {
     /// It may have float16 where the device has it, else integers.
     bool may_have_float16 = true;
 
+    /// Its lanes may load and store several elements at once.
+    bool may_have_packets = true;
+
     /// Floats are hidden from the driver, which folds what it knows of them wrongly.
     bool hides_floats = false;
 

@@ -42,11 +42,14 @@ void Lowerer::accumulate(const Stmt& s) {
                             (dtype == DType::Float32 || dtype == DType::Float64);
     const Bundle registers = names_.at(s.symbol).bundle;
     const auto present = [&] { return map(registers, [&](ValueId r) { return b_.get(r); }); };
-    if (is_product && fuses_) {
+    const bool is_loose = !fuses_ && fuses_loosely_ && dtype == DType::Float32;
+    if (is_product && (fuses_ || is_loose)) {
         const Bundle a = expr(ExprId{value.a});
         const Bundle b = expr(ExprId{value.b});
+        if (is_loose) b_.set_relaxed(true);
         assign(s.symbol, map(a, b, present(),
                              [&](ValueId x, ValueId y, ValueId sum) { return b_.fma(x, y, sum); }));
+        b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);
         return;
     }
     if (const auto seen = nan_seen_.find(s.symbol); seen != nan_seen_.end()) {

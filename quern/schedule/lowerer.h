@@ -48,6 +48,7 @@ public:
           facts_(facts),
           lanes_(target.lanes),
           fuses_(target.native.fma && plan.tiling.numerics != Numerics::Reproducible),
+          fuses_loosely_(target.native.loose_fma && plan.tiling.numerics != Numerics::Reproducible),
           has_scale_(target.native.scale),
           are_registers_(target.rows == 1),
           subgroup_(target.subgroup),
@@ -281,6 +282,7 @@ private:
     int lanes_;
     /// A product and a sum may be one operation, where the language leaves it open.
     bool fuses_;
+    bool fuses_loosely_;
     bool has_scale_;
 
     /// Vectors are registers, and not the lanes of a work-group.

@@ -48,6 +48,34 @@ TEST(Relaxed, AreNoneInsideOfFunctions) {
     }
 }
 
+/// Of a target that may round the product or not, which is no matter to strict mode.
+TEST(Relaxed, AreSumsOfProductsWhereBothAreOneOperation) {
+    const auto fused = [](DType dtype, Numerics numerics, const lir::Native& native) {
+        const Tensor x = Tensor({64}).to(dtype);
+        const cpu_test::Case c(
+            "compute(x, y) {\n    @kernel reduce(+)\n    for i in 0..n: yield x[i] * y[i]\n}",
+            {x, x});
+        Count count;
+        for (const Stage& stage :
+             plan(c.kernel(), c.facts(), numerics, {.lanes = 1, .native = native}).stages) {
+            for (const lir::Inst& inst : stage.function.insts) {
+                if (inst.op != lir::Op::Fma) continue;
+                ++count.arithmetic;
+                count.relaxed += inst.is_relaxed ? 1 : 0;
+            }
+        }
+        return count;
+    };
+    const lir::Native loose{.fma = false, .loose_fma = true};
+    const Count strict = fused(DType::Float32, Numerics::Strict, loose);
+    EXPECT_GT(strict.arithmetic, 0);
+    EXPECT_EQ(strict.relaxed, strict.arithmetic);
+    EXPECT_EQ(fused(DType::Float32, Numerics::Reproducible, loose).arithmetic, 0);
+    EXPECT_EQ(fused(DType::Float64, Numerics::Strict, loose).arithmetic, 0);
+    EXPECT_EQ(fused(DType::Float32, Numerics::Strict, {.fma = false}).arithmetic, 0);
+    EXPECT_EQ(fused(DType::Float32, Numerics::Strict, {}).relaxed, 0);
+}
+
 TEST(Relaxed, TakeOneAndTanhForAQuotientOfAPower) {
     for (const char* value : {"1.0 + tanh(x[i])", "tanh(x[i]) + 1.0"}) {
         const Count fast = arithmetic_of(value, Numerics::Fast);

@@ -43,6 +43,9 @@ struct Abilities {
     Integers integers;
     BuffersAre buffers = BuffersAre::Bound;
 
+    /// It is a processor, whose invocations are no lanes.
+    bool is_processor() const { return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+
     /// What lanes of a work-group may share, in bytes.
     std::uint32_t group_bytes() const;
 

@@ -220,8 +220,10 @@ private:
             case OpClass::Compare:
                 return compare(i.op, dtype(i.a), value(i.a), value(i.b));
             case OpClass::Ternary:
-                QUERN_CHECK(false, "no product and sum in one: devices round twice");
-                return 0;
+                QUERN_CHECK(i.is_relaxed, "a sum of a product that may be rounded");
+                return code_.exact(Op::OpExtInst, i.type.dtype,
+                                   {m_.instructions("GLSL.std.450"), GLSLstd450Fma, value(i.a),
+                                    value(i.b), value(i.c)});
             case OpClass::Select:
                 return code_.select(i.type.dtype, value(i.a), value(i.b), value(i.c));
             case OpClass::Convert:

@@ -229,8 +229,7 @@ private:
             return compile_as(device, kernel, facts, numerics, chosen, kept);
         };
         if (variant.points != PointsAre::Chosen) return as(variant.points);
-        const auto type = abilities_[device].properties.deviceType;
-        if (type == VK_PHYSICAL_DEVICE_TYPE_CPU) return as(PointsAre::Invocations);
+        if (abilities_[device].is_processor()) return as(PointsAre::Invocations);
         Compiled groups = as(PointsAre::Groups);
         if (groups.refusal.empty()) return groups;
         // Code of lanes is longer, which limits are on.
@@ -247,6 +246,7 @@ private:
             code_for(variant, {.integers = abilities.integers,
                                .has_float64 = bool(abilities.core.shaderFloat64),
                                .has_float16 = abilities.controls.has_float16,
+                               .is_processor = abilities.is_processor(),
                                .subgroup = abilities.subgroup,
                                .group_bytes = abilities.group_bytes(),
                                .atoms = abilities.atoms});

@@ -17,9 +17,13 @@ inline constexpr lir::Native kNative{.fma = false,
                                      .extremes = false,
                                      .signed_remainders = false};
 
-/// What a device with these integers and floats computes.
-inline lir::Native native_of(const Integers& integers, bool has_float64, bool has_float16 = false) {
+/// What a device with these integers and floats computes. The processors among them divide as IEEE
+/// 754 says, and take longer for a product and sum in one.
+inline lir::Native native_of(const Integers& integers, bool has_float64, bool has_float16 = false,
+                             bool is_processor = true) {
     lir::Native native = kNative;
+    native.loose_fma = !is_processor;
+    native.large_divisors = is_processor;
     native.int8 = integers.has_8;
     native.int16 = integers.has_16;
     native.int64 = integers.has_64;
@@ -41,6 +45,9 @@ struct Features {
     Integers integers = {};
     bool has_float64 = false;
     bool has_float16 = false;
+
+    /// Its invocations are no lanes (Abilities::is_processor).
+    bool is_processor = false;
 
     /// Invocations of a subgroup; 1 if they exchange nothing.
     std::uint32_t subgroup = 1;
@@ -78,7 +85,9 @@ inline CodeFor code_for(const Variant& variant, Features device) {
         code.integers = {.has_8 = false, .has_16 = false, .has_64 = false};
     }
     code.has_float16 = device.has_float16 && code.integers.has_16 && variant.may_have_float16;
-    target.native = native_of(code.integers, device.has_float64, code.has_float16);
+    target.native =
+        native_of(code.integers, device.has_float64, code.has_float16, device.is_processor);
+    target.has_packets &= variant.may_have_packets;
     target.is_small = variant.may_be_small;
     return code;
 }
