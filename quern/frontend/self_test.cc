@@ -32,11 +32,19 @@ constexpr const char* kReversed =
     "compute(x: [n]) {\n    @kernel custom\n    for i in 0..n: out[i] = x[n - 1 - i]\n}";
 constexpr const char* kCopied =
     "compute(x) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i]\n}";
-constexpr const char* kArithmetic =
-    "compute(x, y) {\n    @kernel custom\n"
-    "    for i in 0..n: out[i] = x[i] / y[i] + sqrt(abs(x[i])) * y[i]\n}";
-constexpr const char* kSumsAndProducts =
-    "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] * y[i] + x[i]\n}";
+/// Elements by element, and of what is no number how it compares.
+std::string each(const std::string& value) {
+    return "compute(x, y) {\n    @kernel custom\n    for i in 0..n:\n"
+           "        let best = max(x[i], y[i])\n"
+           "        let compared = select(x[i] < y[i], 1.0, 2.0) + select(best == best, 4.0, 8.0)\n"
+           "        out[i] = select(x[i] != x[i], compared, " +
+           value + ")\n}";
+}
+
+/// Where a divisor is large, what is not divided by it would be infinite.
+constexpr const char* kQuotientsAndRoots =
+    "x[i] / y[i] + select(abs(y[i]) < 8e37, sqrt(abs(x[i])) * y[i], 0.0)";
+constexpr const char* kSumsAndProducts = "x[i] * y[i] + x[i]";
 constexpr const char* kIntegers =
     "compute(x, y) {\n    @kernel custom\n"
     "    for i in 0..n:\n"
@@ -66,6 +74,23 @@ constexpr const char* kHalves =
 
 Tensor on_host(Shape shape, DType dtype) {
     return Tensor(std::move(shape), dtype, Device("interpreter"));
+}
+
+/// With what is no number, infinities and, for a divisor, numbers whose reciprocal is denormal,
+/// all apart from the first, the last and the one in the middle.
+template <class Element>
+void add_special(Tensor& numbers, bool is_divisor) {
+    constexpr Element kInf = std::numeric_limits<Element>::infinity();
+    constexpr Element kNaN = std::numeric_limits<Element>::quiet_NaN();
+    constexpr Element kLargest = std::numeric_limits<Element>::max();
+    auto* const at = numbers.data<Element>();
+    // By what is no number, and beside it.
+    at[1] = at[is_divisor ? 2 : 3] = kNaN;
+    at[is_divisor ? 4 : 5] = kInf;
+    at[is_divisor ? 6 : 7] = -kInf;
+    for (int i = 8; i < 16; ++i) {
+        at[i] = kLargest * (is_divisor ? Element(1) - Element(i) / 32 : Element(i) / 16);
+    }
 }
 
 /// Numbers from half to twice one, of either sign; bits of any kind for others than floats.
@@ -138,22 +163,11 @@ Probe of_elements(DType dtype) {
             .operands = [=] { return std::vector{some_elements({kCount}, dtype, 1)}; }};
 }
 
-/// By lanes, each of which has several neighbours at once.
-Probe of_packets(DType dtype) {
-    return {.what = fmt::format("packets of {}", to_string(dtype)),
-            .text = kCopied,
-            .operands = [=] { return std::vector{some_elements({256}, dtype, 6)}; },
-            .points = vulkan::PointsAre::GroupsByMemory};
-}
-
-/// Whether quotients or roots are taken, by the text or within a function.
-bool divides(const ir::Kernel& kernel) {
-    for (const ir::Expr& e : kernel.exprs) {
-        const bool is_quotient =
-            e.kind == ir::ExprKind::Binary && static_cast<ir::BinaryOp>(e.op) == ir::BinaryOp::Div;
-        if (ir::is_function(e) || is_quotient) return true;
-    }
-    return false;
+/// Of a kernel's operands and result.
+std::set<DType> dtypes_of(const ir::Kernel& kernel) {
+    std::set<DType> dtypes;
+    for (std::size_t i = 0; i <= kernel.operand_count; ++i) dtypes.insert(kernel.buffers[i].dtype);
+    return dtypes;
 }
 
 /// Bit for bit. Vulkan promises that of sums and products; quotients and roots it lets be off by a
@@ -163,15 +177,21 @@ Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
     return {.what = (has_quotients ? "reproducible quotients and roots of "
                                    : "reproducible sums and products of ") +
                     name,
-            .text = has_quotients ? kArithmetic : kSumsAndProducts,
+            .text = each(has_quotients ? kQuotientsAndRoots : kSumsAndProducts),
             .operands =
                 [=] {
-                    if (dtype == DType::Float64) {
-                        return std::vector{normal_numbers<double>(dtype, 2),
-                                           normal_numbers<double>(dtype, 3)};
+                    std::vector<Tensor> all;
+                    for (const bool is_divisor : {false, true}) {
+                        const unsigned seed = is_divisor ? 3 : 2;
+                        if (dtype == DType::Float64) {
+                            all.push_back(normal_numbers<double>(dtype, seed));
+                            add_special<double>(all.back(), is_divisor);
+                        } else {
+                            all.push_back(normal_numbers<float>(dtype, seed));
+                            add_special<float>(all.back(), is_divisor);
+                        }
                     }
-                    return std::vector{normal_numbers<float>(dtype, 2),
-                                       normal_numbers<float>(dtype, 3)};
+                    return all;
                 },
             .numerics = Numerics::Reproducible};
 }
@@ -181,11 +201,16 @@ Probe of_arithmetic(DType dtype) {
     // for kernels.
     const double tolerance = !is_floating(dtype) ? 0 : dtype == DType::Float64 ? 1e-13 : 1e-5;
     return {.what = "arithmetic of " + std::string(to_string(dtype)),
-            .text = is_floating(dtype) ? kArithmetic : kIntegers,
+            .text = is_floating(dtype) ? each(kQuotientsAndRoots) : kIntegers,
             .operands =
                 [=] {
-                    return std::vector{some_elements({kCount}, dtype, 2),
-                                       some_elements({kCount}, dtype, 3)};
+                    std::vector all{some_elements({kCount}, dtype, 2),
+                                    some_elements({kCount}, dtype, 3)};
+                    for (const bool is_divisor : {false, true}) {
+                        if (dtype == DType::Float32)
+                            add_special<float>(all[is_divisor], is_divisor);
+                    }
+                    return all;
                 },
             .tolerance = tolerance};
 }
@@ -294,29 +319,45 @@ std::string noted(const Probe& probe, const Device& device, const std::string& k
 
 }  // namespace
 
-std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, CodeHas code) {
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_quotients) {
     std::vector<Probe> probes;
-    std::set<DType> dtypes;
-    for (std::size_t i = 0; i <= kernel.operand_count; ++i) dtypes.insert(kernel.buffers[i].dtype);
-    for (const DType dtype : dtypes) {
+    for (const DType dtype : dtypes_of(kernel)) {
         probes.push_back(of_elements(dtype));
-        if (code.packets && size_of(dtype) <= 4) probes.push_back(of_packets(dtype));
         // Floats of 16 bits are computed with as float32, and bools not at all.
         if (dtype == DType::Bool || (is_floating(dtype) && size_of(dtype) < 4)) continue;
         if (is_floating(dtype) && numerics == Numerics::Reproducible) {
-            probes.push_back(of_reproducible_arithmetic(dtype, divides(kernel)));
+            probes.push_back(of_reproducible_arithmetic(dtype, has_quotients));
         } else {
             probes.push_back(of_arithmetic(dtype));
         }
     }
-    if (code.lanes > 0) {
-        probes.push_back({.what = "sums by the lanes of a work-group",
-                          .text = kRowSums,
-                          .operands = [] { return std::vector{some_rows(DType::Int32)}; },
-                          .points = vulkan::PointsAre::GroupsByMemory});
+    return probes;
+}
+
+std::vector<Probe> probes_of_packets(const ir::Kernel& kernel) {
+    std::vector<Probe> probes;
+    for (const DType dtype : dtypes_of(kernel)) {
+        if (size_of(dtype) > 4) continue;
+        probes.push_back({.what = fmt::format("packets of {}", to_string(dtype)),
+                          .text = kCopied,
+                          .operands = [=] { return std::vector{some_elements({256}, dtype, 6)}; },
+                          .points = vulkan::PointsAre::GroupsByMemory,
+                          .otherwise = "lanes load and store one element at a time instead"});
     }
+    return probes;
+}
+
+std::vector<Probe> probes_of_lanes(std::uint32_t lanes) {
+    std::vector<Probe> probes;
+    if (lanes == 0) return probes;
+    constexpr const char* kOtherwise = "invocations do whole points instead";
+    probes.push_back({.what = "sums by the lanes of a work-group",
+                      .text = kRowSums,
+                      .operands = [] { return std::vector{some_rows(DType::Int32)}; },
+                      .points = vulkan::PointsAre::GroupsByMemory,
+                      .otherwise = kOtherwise});
     // Those of the sums may be of one subgroup, which goes on together without a barrier.
-    if (code.lanes > kOfSums) {
+    if (lanes > kOfSums) {
         probes.push_back({.what = "products by all lanes of a work-group",
                           .text = kProduct,
                           .operands =
@@ -325,6 +366,7 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, CodeH
                                                      some_elements({40, 130}, DType::Float32, 5)};
                               },
                           .points = vulkan::PointsAre::GroupsByMemory,
+                          .otherwise = kOtherwise,
                           // Sums of 40 products of at most 4, in any order.
                           .tolerance = 1e-5});
     }

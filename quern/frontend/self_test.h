@@ -34,17 +34,14 @@ struct Probe {
     double tolerance = 0;
 };
 
-/// What the code of a kernel does.
-struct CodeHas {
-    /// Of a point, at most; 0 where an invocation does one.
-    std::uint32_t lanes = 0;
+/// What a kernel needs that there is no other code for. `has_quotients`: it takes some, or roots.
+std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_quotients);
 
-    /// Lanes that load or store several elements at once.
-    bool packets = false;
-};
+/// Where lanes load or store several elements at once.
+std::vector<Probe> probes_of_packets(const ir::Kernel& kernel);
 
-/// What a kernel needs.
-std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, CodeHas code);
+/// Where a point has so many lanes.
+std::vector<Probe> probes_of_lanes(std::uint32_t lanes);
 
 /// Where lanes of a work-group tell each other values without memory; so many of them, of which
 /// more than 16 are in rows.

@@ -160,14 +160,23 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         return g.subgroup > 1 && goes_without(probe_of_subgroups(g.invocations / g.points));
     });
     if (has_wrong_subgroups) code = make(vulkan::PointsAre::GroupsByMemory);
-    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
-    if (code->is_of_code) raise(UncompiledCode(device, code->failure.what));
-    vulkan::raise_if_failed(*vulkan_number(device.id()), code->failure);
+    if (code->has_packets && std::ranges::any_of(probes_of_packets(kernel), goes_without)) {
+        chosen.may_have_packets = false;
+        code = make(chosen.points);
+    }
     std::uint32_t lanes = 0;
     for (const vulkan::Groups& g : code->groups) {
         if (g.are_lanes) lanes = std::max(lanes, g.invocations / g.points);
     }
-    for (const Probe& probe : probes_for(kernel, numerics, {lanes, code->has_packets})) {
+    // Code without something may be refused where the other was not.
+    const bool is_refused = chosen != variant && !code->refusal.empty();
+    if (is_refused || std::ranges::any_of(probes_of_lanes(lanes), goes_without)) {
+        code = make(vulkan::PointsAre::Invocations);
+    }
+    if (!code->refusal.empty()) raise(Refusal(code->refusal, device.id()));
+    if (code->is_of_code) raise(UncompiledCode(device, code->failure.what));
+    vulkan::raise_if_failed(*vulkan_number(device.id()), code->failure);
+    for (const Probe& probe : probes_for(kernel, numerics, code->has_quotients)) {
         if (fault_of(probe, device).empty()) continue;
         raise(Refusal(probe.what + ", whose test its driver fails", device.id()));
     }

@@ -151,6 +151,9 @@ struct Compiled {
     /// Its lanes load or store several elements at once.
     bool has_packets = false;
 
+    /// It takes quotients or roots of floats.
+    bool has_quotients = false;
+
     /// The driver is known to fold floats wrongly, and they are hidden from it.
     bool hides_floats = false;
 

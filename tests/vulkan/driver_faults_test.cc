@@ -117,6 +117,46 @@ TEST_F(FailingCalls, SubgroupsThatADriverDoesNotCompileAreNotUsed) {
     EXPECT_EQ(none.said.find(warning, first + 1), std::string::npos) << "a warning for each";
 }
 
+TEST_F(FailingCalls, PacketsThatADriverDoesNotCompileAreNotUsed) {
+    const Probed with = probe("", QUERN_MOCK_LOADER, "RunsPackets");
+    EXPECT_TRUE(with.says("vulkan:0: right\nvulkan:0: right\nin packets\n")) << with.said;
+    EXPECT_FALSE(with.says("fails the test")) << with.said;
+    const Probed none = probe("no packets", QUERN_MOCK_LOADER, "RunsPackets");
+    EXPECT_TRUE(none.has_happened);
+    EXPECT_TRUE(none.is_as_promised()) << none.said;
+    EXPECT_TRUE(none.says("vulkan:0: right\nvulkan:0: right\none by one\n")) << none.said;
+    EXPECT_TRUE(none.says(" lanes of each of ")) << none.said;
+    const std::string warning =
+        "fails the test of packets of float32: vkCreateShaderModule: the driver does not say why; "
+        "lanes load and store one element at a time instead";
+    const std::size_t first = none.said.find(warning);
+    ASSERT_NE(first, std::string::npos) << none.said;
+    EXPECT_EQ(none.said.find(warning, first + 1), std::string::npos) << "a warning for each";
+}
+
+TEST_F(FailingCalls, LanesThatADriverDoesNotCompileDoWholePointsEach) {
+    const Probed none = probe("no meeting", QUERN_MOCK_LOADER, "RunsGroups");
+    EXPECT_TRUE(none.has_happened);
+    EXPECT_TRUE(none.ended_well) << none.said;
+    EXPECT_TRUE(none.says("vulkan:0: right\nvulkan:0: right\n64 invocations, a point each\n"))
+        << none.said;
+    EXPECT_TRUE(none.says("fails the test of sums by the lanes of a work-group: ")) << none.said;
+    EXPECT_TRUE(none.says("; invocations do whole points instead")) << none.said;
+}
+
+/// AMD's set those of 16 and 64 bits together, Intel's all.
+TEST_F(FailingCalls, NoneAndModesOfFloatsThatBelongTogetherAreAskedForTogether) {
+    const Probed free = probe("", QUERN_MOCK_LOADER, "RunsHalves");
+    const Probed joined = probe("dependent widths", QUERN_MOCK_LOADER, "RunsHalves");
+    EXPECT_TRUE(joined.has_happened);
+    EXPECT_TRUE(joined.is_as_promised()) << joined.said;
+    EXPECT_EQ(joined.says("as halves"), free.says("as halves")) << joined.said;
+    const Probed lacking =
+        probe("dependent widths; no float64 modes", QUERN_MOCK_LOADER, "RunsHalves");
+    EXPECT_TRUE(lacking.is_as_promised()) << lacking.said;
+    EXPECT_TRUE(lacking.says("as integers")) << lacking.said;
+}
+
 /// What is said where one pipeline after the other fails.
 std::vector<Probed> each_pipeline(const std::string& result) {
     std::vector<Probed> all;

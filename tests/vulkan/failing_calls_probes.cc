@@ -111,6 +111,19 @@ TEST(FailingCallsProbe, DISABLED_RunsGroups) {
     say_groups(c, vulkan::PointsAre::Groups);
 }
 
+/// Elements that lanes load and store several of at once.
+TEST(FailingCallsProbe, DISABLED_RunsPackets) {
+    const cpu_test::Case c("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = x[i]\n}",
+                           {uniform({512}, 1)});
+    for (int n = 0; n < 2; ++n) run_as(c, vulkan::PointsAre::GroupsByMemory);
+    frontend::VulkanKernels kernels;
+    const auto code = kernels.find(Device("vulkan:0"), c.kernel(), c.facts(), Numerics::Strict,
+                                   {vulkan::PointsAre::GroupsByMemory});
+    std::printf("%s\n", code->has_packets ? "in packets" : "one by one");
+    say_groups(c, vulkan::PointsAre::GroupsByMemory);
+    use_the_cpu();
+}
+
 /// Whether the host sees the memory of the first device.
 TEST(FailingCallsProbe, DISABLED_SaysMemory) {
     std::printf("%s\n", vulkan::is_memory_seen(0) ? "seen" : "not seen");

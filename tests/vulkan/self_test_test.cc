@@ -9,6 +9,7 @@
 #include "quern/backend/vulkan/targets.h"
 #include "quern/kernel.h"
 #include "quern/schedule/plan.h"
+#include "tests/conformance/operands.h"
 #include "tests/cpu/case.h"
 #include "tests/cpu/vulkan_devices.h"
 
@@ -35,38 +36,69 @@ constexpr DType kAll[] = {DType::Bool,   DType::Int8,    DType::Int16,    DType:
                           DType::UInt64, DType::Float16, DType::BFloat16, DType::Float32,
                           DType::Float64};
 
+bool has(const std::vector<Probe>& probes, const std::string& what) {
+    return std::ranges::any_of(probes, [&](const Probe& p) { return p.what == what; });
+}
+
+/// All that code of a dtype may need.
+std::vector<Probe> all_probes(DType dtype, Numerics numerics) {
+    const Case c = copies(dtype);
+    std::vector<Probe> all = probes_for(c.kernel(), numerics, true);
+    for (const auto& more : {probes_for(c.kernel(), numerics, false), probes_of_packets(c.kernel()),
+                             probes_of_lanes(128)}) {
+        all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+}
+
 TEST(SelfTest, HasProbesOfEveryDTypeAndOfLanes) {
     for (const DType dtype : kAll) {
-        const std::vector<Probe> probes = probes_for(copies(dtype).kernel(), Numerics::Strict, {});
-        const std::string what = "elements of " + std::string(to_string(dtype));
-        EXPECT_TRUE(std::ranges::any_of(probes, [&](const Probe& p) { return p.what == what; }))
-            << what;
+        const std::string name(to_string(dtype));
+        const Case c = copies(dtype);
+        EXPECT_TRUE(has(probes_for(c.kernel(), Numerics::Strict, true), "elements of " + name));
+        EXPECT_EQ(has(probes_of_packets(c.kernel()), "packets of " + name), size_of(dtype) <= 4);
     }
-    const auto narrow =
-        probes_for(copies(DType::Int8).kernel(), Numerics::Reproducible, {16, true});
-    for (const char* what : {"elements of int8", "packets of int8", "arithmetic of int8"}) {
-        EXPECT_TRUE(std::ranges::any_of(narrow, [&](const Probe& p) { return p.what == what; }))
-            << what;
+    const Case narrow = copies(DType::Int8);
+    EXPECT_TRUE(
+        has(probes_for(narrow.kernel(), Numerics::Reproducible, false), "arithmetic of int8"));
+    EXPECT_EQ(probes_of_lanes(0).size(), 0u);
+    EXPECT_EQ(probes_of_lanes(16).size(), 1u);
+    EXPECT_EQ(probes_of_lanes(128).size(), 2u);
+}
+
+/// Vulkan promises the bits of sums and products, of which most functions are made.
+TEST(SelfTest, AsksForQuotientsOnlyWhereCodeTakesSome) {
+    for (const cpu_test::VulkanDevice& vulkan : cpu_test::vulkan_devices()) {
+        const auto has_quotients = [&](const std::string& value) {
+            const Case c("compute(x) {\n@kernel custom\nfor i in 0..n: out[i] = " + value + "\n}",
+                         {uniform({6}, 1)});
+            VulkanKernels kernels;
+            return kernels.find(vulkan.device, c.kernel(), c.facts(), Numerics::Reproducible, {})
+                ->has_quotients;
+        };
+        for (const char* value : {"abs(x[i])", "exp(x[i])", "sin(x[i])", "x[i] * f32(i / 2)"}) {
+            EXPECT_FALSE(has_quotients(value)) << value;
+        }
+        for (const char* value : {"x[i] / 3.0", "sqrt(x[i])", "tanh(x[i])", "rsqrt(x[i])"}) {
+            EXPECT_TRUE(has_quotients(value)) << value;
+        }
     }
-    const auto kernel = copies(DType::Float32);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, {}).size(), 2u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, {16, true}).size(), 4u);
-    EXPECT_EQ(probes_for(kernel.kernel(), Numerics::Strict, {128, false}).size(), 4u);
+    const Case c = copies(DType::Float32);
+    EXPECT_TRUE(has(probes_for(c.kernel(), Numerics::Reproducible, true),
+                    "reproducible quotients and roots of float32"));
+    EXPECT_TRUE(has(probes_for(c.kernel(), Numerics::Reproducible, false),
+                    "reproducible sums and products of float32"));
 }
 
 TEST(SelfTest, TriesPacketsByCodeThatHasThem) {
     for (const DType dtype : kAll) {
-        if (size_of(dtype) > 4) continue;
-        const std::string what = "packets of " + std::string(to_string(dtype));
-        for (const Probe& probe :
-             probes_for(copies(dtype).kernel(), Numerics::Strict, {16, true})) {
-            if (probe.what != what) continue;
+        for (const Probe& probe : probes_of_packets(copies(dtype).kernel())) {
             const Case c(probe.text, probe.operands());
             const schedule::Plan plan =
                 schedule::plan(c.kernel(), c.facts(), probe.numerics, vulkan::kGroups);
             EXPECT_TRUE(std::ranges::any_of(plan.stages[0].function.insts, [](const lir::Inst& i) {
                 return i.op == lir::Op::Store && i.type.packet > 1;
-            })) << what;
+            })) << probe.what;
         }
     }
 }
@@ -74,7 +106,7 @@ TEST(SelfTest, TriesPacketsByCodeThatHasThem) {
 TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
     for (const DType dtype : kAll) {
         for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-            std::vector<Probe> probes = probes_for(copies(dtype).kernel(), numerics, {128, true});
+            std::vector<Probe> probes = all_probes(dtype, numerics);
             probes.push_back(probe_of_subgroups(16));
             probes.push_back(probe_of_subgroups(128));
             probes.push_back(probe_of_matrices({16, 16, 16}));
@@ -106,7 +138,7 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
 /// As one driver does that has int32 become 64 bits.
 TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
     for (const DType dtype : {DType::Int32, DType::Int64}) {
-        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, {});
+        const auto probes = probes_for(copies(dtype).kernel(), Numerics::Strict, false);
         const auto is_found = [](const Probe& probe) {
             return !fault_of(probe, [](Probe each) {
                         const std::string compared = "i64(x[i]) < 1";
@@ -118,6 +150,33 @@ TEST(SelfTest, FindsADriverThatTakesIntegersForLargeOnes) {
                     }).empty();
         };
         EXPECT_TRUE(std::ranges::any_of(probes, is_found)) << to_string(dtype);
+    }
+}
+
+/// As drivers may for whom a reciprocal is zero or no number is none.
+TEST(SelfTest, FindsDriversThatDivideByLargeNumbersOrCompareOtherwise) {
+    const struct {
+        const char *expression, *instead;
+    } kOthers[] = {{"x[i] / y[i]", "x[i] * select(abs(y[i]) < 8e37, 1.0 / y[i], 0.0)"},
+                   {"x[i] != x[i]", "x[i] < x[i]"},
+                   {"x[i] < y[i]", "not (x[i] >= y[i])"},
+                   {"max(x[i], y[i])", "select(x[i] > y[i], x[i], y[i])"},
+                   {"best == best", "best >= best or x[i] != x[i]"}};
+    for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
+        for (const auto& other : kOthers) {
+            const auto probes = probes_for(copies(DType::Float32).kernel(), numerics, true);
+            const auto is_found = [&](const Probe& probe) {
+                return !fault_of(probe, [&](Probe each) {
+                            const std::string expression = other.expression;
+                            const std::size_t at = each.text.find(expression);
+                            if (at != std::string::npos) {
+                                each.text.replace(at, expression.size(), other.instead);
+                            }
+                            return right(each);
+                        }).empty();
+            };
+            EXPECT_TRUE(std::ranges::any_of(probes, is_found)) << other.instead;
+        }
     }
 }
 
@@ -152,8 +211,7 @@ TEST(SelfTest, PassesOnTheDriversHere) {
         for (const DType dtype : kAll) {
             if (dtype == DType::Float64 && vulkan.is_swiftshader) continue;
             for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
-                for (const Probe& probe :
-                     probes_for(copies(dtype).kernel(), numerics, {128, true})) {
+                for (const Probe& probe : all_probes(dtype, numerics)) {
                     SCOPED_TRACE(vulkan.device.id() + ", " + probe.what);
                     EXPECT_EQ(fault_of(probe, vulkan.device), "");
                 }

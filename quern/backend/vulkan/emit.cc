@@ -730,6 +730,12 @@ bool has_packets(const lir::Function& function) {
     });
 }
 
+bool has_quotients(const lir::Function& function) {
+    return std::ranges::any_of(function.insts, [](const Inst& i) {
+        return is_floating(i.type.dtype) && (i.op == lir::Op::Div || i.op == lir::Op::Sqrt);
+    });
+}
+
 bool has_halves(const lir::Function& function) {
     return std::ranges::any_of(function.insts, [&](const Inst& i) {
         if (i.op != lir::Op::Cast) return false;

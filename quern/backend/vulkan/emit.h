@@ -134,6 +134,9 @@ std::vector<std::uint32_t> emit(const lir::Function& function, const FloatContro
                                 const Integers& integers, BuffersAre buffers,
                                 const Windows& windows = {});
 
+/// Whether it takes quotients or roots of floats.
+bool has_quotients(const lir::Function& function);
+
 /// Whether a function, legalised for a device that has float16, makes use of that.
 bool has_halves(const lir::Function& function);
 

@@ -290,6 +290,7 @@ private:
                 result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
                 result.has_float16 |= has_float16 && has_halves(function);
                 result.has_packets |= has_packets(function);
+                result.has_quotients |= has_quotients(function);
                 const std::string why = invalid(words, result.groups.back().atom.rows > 0);
                 if (!why.empty()) {
                     result.failure = {Failure::Kind::Error, why};

@@ -107,6 +107,7 @@ public:
             result.groups.back().has_soft_float64 = plan.stages[i].has_soft_float64;
             result.has_float16 |= has_float16 && has_halves(functions[i]);
             result.has_packets |= has_packets(functions[i]);
+            result.has_quotients |= has_quotients(functions[i]);
         }
         result.pipelines = std::make_shared<Functions>(std::move(functions));
         return result;
