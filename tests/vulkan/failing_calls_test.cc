@@ -68,6 +68,18 @@ TEST_F(FailingCalls, NoneWhereTheHostSeesMemoryPastItsCaches) {
     EXPECT_TRUE(used.says("vulkan:0: right\nvulkan:0: right\n")) << used.said;
 }
 
+/// As AMD's processors with graphics do.
+TEST_F(FailingCalls, NoneWhereADeviceWithoutMemoryCallsPartOfTheHostsItsOwn) {
+    const Probed card = probe("divided memory", QUERN_MOCK_LOADER, "SaysMemory");
+    EXPECT_TRUE(card.says("not seen\n")) << card.said;
+    const Probed integrated = probe("divided memory; integrated");
+    EXPECT_TRUE(integrated.has_happened);
+    EXPECT_TRUE(integrated.is_as_promised()) << integrated.said;
+    EXPECT_TRUE(integrated.says("vulkan:0: right\nvulkan:0: right\n")) << integrated.said;
+    EXPECT_TRUE(integrated.says("mock: memory of type 1")) << integrated.said;
+    EXPECT_FALSE(integrated.says("mock: memory of type 0")) << integrated.said;
+}
+
 TEST_F(FailingCalls, NoneWhereTheHostDoesNotSeeTheDevicesMemory) {
     const Probed probed = probe("memory of its own");
     EXPECT_TRUE(probed.has_happened);

@@ -173,7 +173,8 @@ Abilities::Abilities(VkPhysicalDevice device) {
         const bool is_own = heaps.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT;
         if (is_own) memory = std::max(memory, std::int64_t(heaps.memoryHeaps[i].size));
     }
-    is_memory_seen = host_sees_memory(heaps);
+    is_memory_seen =
+        host_sees_memory(heaps, properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU);
     // Where the host sees it nothing is copied. Queues of video copy too, and are for that.
     for (std::uint32_t i = 0; i < count && !is_memory_seen; ++i) {
         constexpr VkQueueFlags kAlso = VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;

@@ -21,7 +21,7 @@ constexpr VkMemoryPropertyFlags kUncached = VK_MEMORY_PROPERTY_DEVICE_COHERENT_B
 /// What a type of memory should have, the best first.
 std::span<const VkMemoryPropertyFlags> wanted(DeviceHeap::Kind kind) {
     static constexpr VkMemoryPropertyFlags kShared[] = {
-        kHostSees | kOwn | kCached, kHostSees | kOwn, kHostSees | kCached, kHostSees};
+        kHostSees | kOwn | kCached, kHostSees | kCached, kHostSees | kOwn, kHostSees};
     static constexpr VkMemoryPropertyFlags kOwnOnly[] = {kOwn};
     static constexpr VkMemoryPropertyFlags kStaging[] = {kHostSees | kCached, kHostSees};
     switch (kind) {
@@ -37,18 +37,19 @@ std::span<const VkMemoryPropertyFlags> wanted(DeviceHeap::Kind kind) {
 
 }  // namespace
 
-bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types) {
+bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types, bool is_of_host) {
     VkDeviceSize own = 0, seen = 0;
+    constexpr VkMemoryPropertyFlags kAll = kHostSees | kCached;
     for (std::uint32_t i = 0; i < types.memoryTypeCount; ++i) {
         const VkMemoryPropertyFlags flags = types.memoryTypes[i].propertyFlags;
         const VkDeviceSize size = types.memoryHeaps[types.memoryTypes[i].heapIndex].size;
-        if ((flags & kOwn) != 0 && (flags & kUncached) == 0) {
-            own = std::max(own, size);
-            constexpr VkMemoryPropertyFlags kAll = kHostSees | kCached;
-            if ((flags & kAll) == kAll) seen = std::max(seen, size);
-        }
+        if ((flags & kUncached) != 0) continue;
+        const bool is_own = (flags & kOwn) != 0;
+        if (is_own) own = std::max(own, size);
+        if ((is_own || is_of_host) && (flags & kAll) == kAll) seen = std::max(seen, size);
     }
-    return seen >= own / 2;
+    // Where all is the host's, drivers divide it as they like.
+    return seen >= own / (is_of_host ? 4 : 2);
 }
 
 DeviceHeap::DeviceHeap(VkPhysicalDevice physical, VkDevice device, const VolkDeviceTable& vk,

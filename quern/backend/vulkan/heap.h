@@ -94,6 +94,8 @@ struct Copy {
 /// Whether the host sees most of what the device has of its own, through its caches. Where it sees
 /// a window, as by a PCI bus without resizable windows, tensors would soon lie in the host's
 /// memory; without caches it reads by words from across the bus, where a copy takes whole lines.
-bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types);
+/// `is_of_host`: the device has no memory but the host's, where what it does not call its own is as
+/// near: AMD's say so of all that the host sees through its caches.
+bool host_sees_memory(const VkPhysicalDeviceMemoryProperties& types, bool is_of_host);
 
 }  // namespace quern::vulkan

@@ -35,6 +35,21 @@ VKAPI_ATTR void VKAPI_CALL memory_properties(VkPhysicalDevice device,
             type.propertyFlags &= ~VkMemoryPropertyFlags(VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
         }
     }
+    if (is("divided memory") && say_here()) {
+        constexpr VkMemoryPropertyFlags kAll = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                               VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+                                               VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+        // The driver's own one, as two: that of the device, seen past the caches, and the host's.
+        const VkMemoryHeap heap = got->memoryHeaps[got->memoryTypes[0].heapIndex];
+        got->memoryTypeCount = got->memoryHeapCount = 2;
+        got->memoryTypes[0] = {
+            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                (kAll & ~VkMemoryPropertyFlags(VK_MEMORY_PROPERTY_HOST_CACHED_BIT)),
+            0};
+        got->memoryTypes[1] = {kAll, 1};
+        got->memoryHeaps[0] = {heap.size / 3 * 2, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+        got->memoryHeaps[1] = {heap.size / 3, 0};
+    }
     if (!is("memory of its own")) return;
     say_here();
     constexpr VkMemoryPropertyFlags seen =
@@ -72,6 +87,16 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_of_two(VkDevice device, const VkMemoryAl
     two_memories().unseen.erase(*made);
     if (about->memoryTypeIndex == TwoMemories::kOwn) two_memories().unseen.insert(*made);
     return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate_of_divided(VkDevice device,
+                                                   const VkMemoryAllocateInfo* about,
+                                                   const VkAllocationCallbacks* from,
+                                                   VkDeviceMemory* made) {
+    std::fprintf(stderr, "mock: memory of type %u\n", about->memoryTypeIndex);
+    VkMemoryAllocateInfo other = *about;
+    other.memoryTypeIndex = 0;
+    return real<PFN_vkAllocateMemory>("vkAllocateMemory")(device, &other, from, made);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL bind_of_two(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,
@@ -305,7 +330,14 @@ PFN_vkVoidFunction of_hardware(const char* name) {
         if (is_name("vkCmdCopyBuffer")) return PFN_vkVoidFunction(&copy_of_two);
         if (is_name("vkMapMemory")) return PFN_vkVoidFunction(&map_of_two);
     }
-    const bool is_of_memory = is("memory of its own") || is("uncached memory");
+    if (is("divided memory")) {
+        if (is_name("vkGetBufferMemoryRequirements")) {
+            return PFN_vkVoidFunction(&requirements_of_two);
+        }
+        if (is_name("vkAllocateMemory")) return PFN_vkVoidFunction(&allocate_of_divided);
+    }
+    const bool is_of_memory =
+        is("memory of its own") || is("uncached memory") || is("divided memory");
     if (is_of_memory && is_name("vkGetPhysicalDeviceMemoryProperties")) {
         return PFN_vkVoidFunction(&memory_properties);
     }

@@ -29,6 +29,10 @@
 //                         device" or "from the device"
 //   "little staging"      no piece of memory of the host is larger than 64 KiB
 //   "uncached memory"     the host sees no memory through its caches
+//   "divided memory"      two thirds are the device's own, which the host sees past its caches, the
+//                         rest is the host's; of which something is, is said, as "mock: memory of
+//                         type 1"
+//   "integrated"          no device is said to have memory that is not the host's
 //   "transfer queue"      there is a family of one queue that only copies. What either queue is
 //   given
 //                         it does when somebody waits for it, the host or what the other does;
@@ -368,6 +372,9 @@ VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceP
     if (is("few bindings") && say_here()) got->limits.maxPerStageDescriptorStorageBuffers = 2;
     if (is("graphics card") && say_here()) {
         got->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    }
+    if (is("integrated") && say_here()) {
+        got->deviceType = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     }
 }
 
