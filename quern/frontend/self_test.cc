@@ -32,19 +32,20 @@ constexpr const char* kReversed =
     "compute(x: [n]) {\n    @kernel custom\n    for i in 0..n: out[i] = x[n - 1 - i]\n}";
 constexpr const char* kCopied =
     "compute(x) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i]\n}";
-/// Elements by element, and of what is no number how it compares.
-std::string each(const std::string& value) {
-    return "compute(x, y) {\n    @kernel custom\n    for i in 0..n:\n"
-           "        let best = max(x[i], y[i])\n"
-           "        let compared = select(x[i] < y[i], 1.0, 2.0) + select(best == best, 4.0, 8.0)\n"
-           "        out[i] = select(x[i] != x[i], compared, " +
-           value + ")\n}";
-}
-
 /// Where a divisor is large, what is not divided by it would be infinite.
-constexpr const char* kQuotientsAndRoots =
-    "x[i] / y[i] + select(abs(y[i]) < 8e37, sqrt(abs(x[i])) * y[i], 0.0)";
-constexpr const char* kSumsAndProducts = "x[i] * y[i] + x[i]";
+constexpr const char* kArithmetic =
+    "compute(x, y) {\n    @kernel custom\n"
+    "    for i in 0..n:\n"
+    "        let rest = select(abs(y[i]) < 8e37, sqrt(abs(x[i])) * y[i], 0.0)\n"
+    "        out[i] = x[i] / y[i] + rest\n}";
+constexpr const char* kSumsAndProducts =
+    "compute(x, y) {\n    @kernel custom\n    for i in 0..n: out[i] = x[i] * y[i] + x[i]\n}";
+constexpr const char* kComparisons =
+    "compute(x, y) {\n    @kernel custom\n"
+    "    for i in 0..n:\n"
+    "        let best = max(x[i], y[i])\n"
+    "        let compared = select(x[i] < y[i], 1.0, 2.0) + select(best == best, 4.0, 8.0)\n"
+    "        out[i] = compared + select(x[i] != x[i], 16.0, 32.0)\n}";
 constexpr const char* kIntegers =
     "compute(x, y) {\n    @kernel custom\n"
     "    for i in 0..n:\n"
@@ -53,6 +54,10 @@ constexpr const char* kIntegers =
 constexpr const char* kRowSums =
     "compute(x) {\n    @kernel custom\n    for b in 0..rows:\n        var sum = 0\n"
     "        for i in 0..n:\n            sum += x[b, i]\n        out[b] = sum\n}";
+
+constexpr const char* kDots =
+    "compute(x, y) {\n    @kernel custom\n    for b in 0..rows:\n        var sum = 0.0\n"
+    "        for i in 0..n:\n            sum += x[b, i] * y[i]\n        out[b] = sum\n}";
 
 /// Where the `let` keeps the second loop out of the grid.
 constexpr const char* kSumsOfRows =
@@ -76,21 +81,29 @@ Tensor on_host(Shape shape, DType dtype) {
     return Tensor(std::move(shape), dtype, Device("interpreter"));
 }
 
-/// With what is no number, infinities and, for a divisor, numbers whose reciprocal is denormal,
-/// all apart from the first, the last and the one in the middle.
+/// Divisors whose reciprocal is denormal, and what they divide with a quotient that is normal.
 template <class Element>
-void add_special(Tensor& numbers, bool is_divisor) {
+void add_large(Tensor& numbers, bool is_divisor) {
+    constexpr Element kLargest = std::numeric_limits<Element>::max();
+    for (int i = 8; i < 16; ++i) {
+        numbers.data<Element>()[i] =
+            kLargest * (is_divisor ? Element(1) - Element(i) / 32 : Element(i) / 16);
+    }
+}
+
+/// Each of them beside each other one.
+template <class Element>
+std::vector<Tensor> pairs_with_nan(DType dtype) {
     constexpr Element kInf = std::numeric_limits<Element>::infinity();
     constexpr Element kNaN = std::numeric_limits<Element>::quiet_NaN();
-    constexpr Element kLargest = std::numeric_limits<Element>::max();
-    auto* const at = numbers.data<Element>();
-    // By what is no number, and beside it.
-    at[1] = at[is_divisor ? 2 : 3] = kNaN;
-    at[is_divisor ? 4 : 5] = kInf;
-    at[is_divisor ? 6 : 7] = -kInf;
-    for (int i = 8; i < 16; ++i) {
-        at[i] = kLargest * (is_divisor ? Element(1) - Element(i) / 32 : Element(i) / 16);
+    constexpr Element kValues[] = {kNaN, 0, 1, -2, kInf, -kInf};
+    constexpr int kMany = int(std::size(kValues));
+    std::vector<Tensor> pairs{on_host({kMany * kMany}, dtype), on_host({kMany * kMany}, dtype)};
+    for (int i = 0; i < kMany * kMany; ++i) {
+        pairs[0].data<Element>()[i] = kValues[i / kMany];
+        pairs[1].data<Element>()[i] = kValues[i % kMany];
     }
+    return pairs;
 }
 
 /// Numbers from half to twice one, of either sign; bits of any kind for others than floats.
@@ -177,7 +190,7 @@ Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
     return {.what = (has_quotients ? "reproducible quotients and roots of "
                                    : "reproducible sums and products of ") +
                     name,
-            .text = each(has_quotients ? kQuotientsAndRoots : kSumsAndProducts),
+            .text = has_quotients ? kArithmetic : kSumsAndProducts,
             .operands =
                 [=] {
                     std::vector<Tensor> all;
@@ -185,10 +198,10 @@ Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
                         const unsigned seed = is_divisor ? 3 : 2;
                         if (dtype == DType::Float64) {
                             all.push_back(normal_numbers<double>(dtype, seed));
-                            add_special<double>(all.back(), is_divisor);
+                            if (has_quotients) add_large<double>(all.back(), is_divisor);
                         } else {
                             all.push_back(normal_numbers<float>(dtype, seed));
-                            add_special<float>(all.back(), is_divisor);
+                            if (has_quotients) add_large<float>(all.back(), is_divisor);
                         }
                     }
                     return all;
@@ -196,19 +209,27 @@ Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
             .numerics = Numerics::Reproducible};
 }
 
+Probe of_comparisons(DType dtype) {
+    return {.what = fmt::format("comparisons of {} with what is no number", to_string(dtype)),
+            .text = kComparisons,
+            .operands = [=] {
+                return dtype == DType::Float64 ? pairs_with_nan<double>(dtype)
+                                               : pairs_with_nan<float>(dtype);
+            }};
+}
+
 Probe of_arithmetic(DType dtype) {
     // Vulkan promises float32 to a few units. A device that has float64 as float32 only has none
     // for kernels.
     const double tolerance = !is_floating(dtype) ? 0 : dtype == DType::Float64 ? 1e-13 : 1e-5;
     return {.what = "arithmetic of " + std::string(to_string(dtype)),
-            .text = is_floating(dtype) ? each(kQuotientsAndRoots) : kIntegers,
+            .text = is_floating(dtype) ? kArithmetic : kIntegers,
             .operands =
                 [=] {
                     std::vector all{some_elements({kCount}, dtype, 2),
                                     some_elements({kCount}, dtype, 3)};
                     for (const bool is_divisor : {false, true}) {
-                        if (dtype == DType::Float32)
-                            add_special<float>(all[is_divisor], is_divisor);
+                        if (dtype == DType::Float32) add_large<float>(all[is_divisor], is_divisor);
                     }
                     return all;
                 },
@@ -217,6 +238,7 @@ Probe of_arithmetic(DType dtype) {
 
 bool are_close(double got, double expected, double tolerance) {
     if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) == std::isnan(got);
+    if (std::isinf(expected) || std::isinf(got)) return expected == got;
     return std::abs(got - expected) <= tolerance * (4 + std::abs(expected));
 }
 
@@ -261,7 +283,10 @@ Tensor on_vulkan(const Probe& probe, const Device& device) {
         bound(*parsed.source, parsed.compute, probe.operands(), {}, options_of(probe, device));
     Tensor result = on_host(bound_launch.binding.output, bound_launch.dtype);
     run_on_vulkan(bound_launch, device, result, /*keeps_result=*/true,
-                  {.points = probe.points, .atom = probe.atom});
+                  {.points = probe.points,
+                   .may_have_packets = probe.may_have_packets,
+                   .may_fuse = probe.may_fuse,
+                   .atom = probe.atom});
     return result;
 }
 
@@ -291,10 +316,11 @@ std::string driver_of(const Device& device) {
 
 std::string key_of(const Probe& probe, const Device& device) {
     const lir::Atom& atom = probe.atom;
-    return fmt::format("vulkan probe\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{} {} {} {} {}",
+    return fmt::format("vulkan probe\n{}\n{}\n{}\n{}\n{}\n{} {} {}\n{}\n{} {} {} {} {}",
                        cpu::code_version(), driver_of(device), probe.what, probe.text,
-                       to_string(probe.numerics), int(probe.points), probe.tolerance, atom.rows,
-                       atom.columns, atom.depth, to_string(atom.operand), to_string(atom.sum));
+                       to_string(probe.numerics), int(probe.points), probe.may_have_packets,
+                       probe.may_fuse, probe.tolerance, atom.rows, atom.columns, atom.depth,
+                       to_string(atom.operand), to_string(atom.sum));
 }
 
 /// What is known of a probe from now on, with a warning if that is a fault. `where`: what says so
@@ -330,8 +356,31 @@ std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool 
         } else {
             probes.push_back(of_arithmetic(dtype));
         }
+        // Fast mode leaves it open what becomes of them.
+        if (is_floating(dtype) && numerics != Numerics::Fast)
+            probes.push_back(of_comparisons(dtype));
     }
     return probes;
+}
+
+Probe probe_of_fused() {
+    return {.what = "products and sums in one",
+            .text = kDots,
+            .operands =
+                [] {
+                    Tensor rows = some_elements({9, kCount}, DType::Float32, 7);
+                    const float others[] = {std::numeric_limits<float>::quiet_NaN(),
+                                            std::numeric_limits<float>::infinity(),
+                                            -std::numeric_limits<float>::infinity()};
+                    for (int i = 0; i < 3; ++i) {
+                        rows.data<float>()[(3 + i) * kCount + 50 * i] = others[i];
+                    }
+                    return std::vector{rows, some_elements({kCount}, DType::Float32, 8)};
+                },
+            .may_fuse = true,
+            .otherwise = "they are two operations instead",
+            // Sums of 259 products of at most 4, in any order.
+            .tolerance = 1e-5};
 }
 
 std::vector<Probe> probes_of_packets(const ir::Kernel& kernel) {
@@ -342,6 +391,7 @@ std::vector<Probe> probes_of_packets(const ir::Kernel& kernel) {
                           .text = kCopied,
                           .operands = [=] { return std::vector{some_elements({256}, dtype, 6)}; },
                           .points = vulkan::PointsAre::GroupsByMemory,
+                          .may_have_packets = true,
                           .otherwise = "lanes load and store one element at a time instead"});
     }
     return probes;

@@ -27,6 +27,10 @@ struct Probe {
     vulkan::PointsAre points = vulkan::PointsAre::Chosen;
     lir::Atom atom = {};
 
+    /// What is tried by probes of their own, of which others are free.
+    bool may_have_packets = false;
+    bool may_fuse = false;
+
     /// What is done about kernels that need it on a driver that gets it wrong.
     std::string otherwise = "kernels that need it are refused";
 
@@ -36,6 +40,9 @@ struct Probe {
 
 /// What a kernel needs that there is no other code for. `has_quotients`: it takes some, or roots.
 std::vector<Probe> probes_for(const ir::Kernel& kernel, Numerics numerics, bool has_quotients);
+
+/// Where products and sums are one operation.
+Probe probe_of_fused();
 
 /// Where lanes load or store several elements at once.
 std::vector<Probe> probes_of_packets(const ir::Kernel& kernel);

@@ -143,6 +143,10 @@ std::shared_ptr<const vulkan::Compiled> VulkanKernels::find(const Device& device
         chosen.may_have_float16 = false;
         code = make(variant.points);
     }
+    if (code->is_fused && goes_without(probe_of_fused())) {
+        chosen.may_fuse = false;
+        code = make(variant.points);
+    }
     const bool has_floats =
         std::ranges::any_of(kernel.exprs, [](const ir::Expr& e) { return is_floating(e.dtype); });
     const bool may_fold = has_floats && !code->failure && !code->hides_floats;

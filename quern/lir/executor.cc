@@ -208,6 +208,7 @@ private:
                 for (std::size_t n = 0; i.op == Op::Lane && n < result.size(); ++n) result[n] = n;
                 return;
             case OpClass::Binary:
+                if (i.op == Op::Div && i.bits == kInRange) return in_turn(i, id);
                 return binary_of(i.op, i.type.dtype, result, a, b);
             case OpClass::Compare:
                 return compare_of(i.op, f_[i.a].type.dtype, result, a, b);
@@ -532,6 +533,7 @@ private:
             case OpClass::Unary:
                 return set(lane, id, unary_of(i.op, d, a()));
             case OpClass::Binary:
+                if (i.op == Op::Div) check_range(i, id, b(), d);
                 return set(lane, id, binary_of(i.op, d, a(), b()));
             case OpClass::Compare:
                 return set(lane, id, compare_of(i.op, f_[i.a].type.dtype, a(), b()));
@@ -566,13 +568,15 @@ private:
     }
 
     std::uint64_t cast(const Inst& i, ValueId id, std::uint64_t a) {
-        const DType from = f_[i.a].type.dtype, to = i.type.dtype;
-        if (i.bits == kInRange && !is_in_range(a, from, to)) {
-            mistake(id,
-                    fmt::format("lane {} of point {} has a float that is out of the range of {}",
-                                lane_, point_, quern::to_string(to)));
-        }
-        return cast_of(a, from, to);
+        const DType from = f_[i.a].type.dtype;
+        check_range(i, id, a, from);
+        return cast_of(a, from, i.type.dtype);
+    }
+
+    void check_range(const Inst& i, ValueId id, std::uint64_t a, DType from) {
+        if (i.bits != kInRange || is_in_range(a, from, i.type.dtype)) return;
+        mistake(id, fmt::format("lane {} of point {} has a float that is out of the range of {}",
+                                lane_, point_, quern::to_string(i.type.dtype)));
     }
 
     std::uint64_t leaf(const Inst& i) const {

@@ -338,8 +338,11 @@ ValueId LegalisePass::by_smaller(const Inst& i) {
         const Word size = word(b_.unary(Op::Abs, i.b));
         const Word scale = select(size < real(DType::Float32, 0x1p125), real(DType::Float32, 1),
                                   real(DType::Float32, 0x1p-4));
+        // Else a driver might take both out of the quotient again.
+        b_.set_relaxed(false);
         quotient.a = (word(i.a) * scale).id;
         quotient.b = (word(i.b) * scale).id;
+        b_.set_relaxed(i.is_relaxed);
     }
     return b_.copy(quotient);
 }

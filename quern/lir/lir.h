@@ -30,7 +30,8 @@ enum class OpClass : std::uint8_t {
                // the function's lanes this is
     Unary,     // a
     Binary,    // a, b of the type of the result; shifts are arithmetic on signed integers. Of a
-               // Div of float32 bits is kInRange where b is known to be below 2^126
+               // Div of float32 bits is kInRange where b is known to be below 2^126, or no finite
+               // number
     Compare,   // a, b of one type; bool lanes
     Ternary,   // a * b + c, rounded once; a relaxed one once or twice
     Select,    // a (bool) ? b : c, in each lane

@@ -83,7 +83,8 @@ private:
         if (inst.op == Op::Shuffle) {
             out_ += fmt::format(" [{}]", fmt::join(f_.patterns[inst.bits], " "));
         }
-        if (inst.op == Op::Cast && inst.bits == kInRange) out_ += " in range";
+        const bool may_be_in_range = inst.op == Op::Cast || inst.op == Op::Div;
+        if (may_be_in_range && inst.bits == kInRange) out_ += " in range";
         if (inst.op == Op::Element) out_ += fmt::format(" [{}]", inst.bits);
         if (is_access && inst.bits != 0) out_ += fmt::format(" apart {}", inst.bits);
         if (is_matrix) out_ += fmt::format(" rows {}", inst.bits);

@@ -257,10 +257,12 @@ void cast_of(DType from, DType to, std::span<std::uint64_t> results, const std::
     }
 }
 
-bool is_in_range(std::uint64_t a, DType from, DType integer) {
-    const double whole = std::trunc(std::bit_cast<double>(cast_of(a, from, DType::Float64)));
-    const bool is_signed = is_signed_integer(integer);
-    const double beyond = std::ldexp(1.0, 8 * int(size_of(integer)) - (is_signed ? 1 : 0));
+bool is_in_range(std::uint64_t a, DType from, DType to) {
+    const double value = std::bit_cast<double>(cast_of(a, from, DType::Float64));
+    if (is_floating(to)) return !std::isfinite(value) || std::abs(value) < 0x1p126;
+    const double whole = std::trunc(value);
+    const bool is_signed = is_signed_integer(to);
+    const double beyond = std::ldexp(1.0, 8 * int(size_of(to)) - (is_signed ? 1 : 0));
     return (is_signed ? -beyond : 0) <= whole && whole < beyond;
 }
 

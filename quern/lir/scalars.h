@@ -24,7 +24,7 @@ void cast_of(DType from, DType to, std::span<std::uint64_t> results, const std::
 std::uint64_t fma_of(DType dtype, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 std::uint64_t cast_of(std::uint64_t a, DType from, DType to);
 
-/// Whether a float's whole part is an integer of the dtype.
-bool is_in_range(std::uint64_t a, DType from, DType integer);
+/// Whether a float's whole part is an integer of the dtype; of a float that is a divisor, kInRange.
+bool is_in_range(std::uint64_t a, DType from, DType to);
 
 }  // namespace quern::lir

@@ -87,6 +87,9 @@ struct Variant {
     /// Its lanes may load and store several elements at once.
     bool may_have_packets = true;
 
+    /// It may have the products of a sum as one operation with it.
+    bool may_fuse = true;
+
     /// Floats are hidden from the driver, which folds what it knows of them wrongly.
     bool hides_floats = false;
 
@@ -153,6 +156,9 @@ struct Compiled {
 
     /// It takes quotients or roots of floats.
     bool has_quotients = false;
+
+    /// It has products and sums in one.
+    bool is_fused = false;
 
     /// The driver is known to fold floats wrongly, and they are hidden from it.
     bool hides_floats = false;

@@ -114,7 +114,9 @@ TEST(Staged, OfAnySizeHaveTheInterpretersSums) {
                                   {31, 100, 63},
                                   {8, 31, 130},
                                   {64, 48, 64},
-                                  {70, 20, 130}}) {
+                                  {70, 20, 130},
+                                  {3, 4097, 5},
+                                  {5, 8191, 3}}) {
         SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(k) + " x " + std::to_string(n));
         expect_right(product(m, k, n));
     }

@@ -134,6 +134,28 @@ TEST_F(FailingCalls, PacketsThatADriverDoesNotCompileAreNotUsed) {
     EXPECT_EQ(none.said.find(warning, first + 1), std::string::npos) << "a warning for each";
 }
 
+/// Whose own tests are of lanes too.
+TEST_F(FailingCalls, PacketsThatAGraphicsCardDoesNotCompileAreNotUsed) {
+    const Probed none = probe("graphics card; no packets");
+    EXPECT_TRUE(none.has_happened);
+    EXPECT_TRUE(none.is_as_promised()) << none.said;
+    EXPECT_TRUE(none.says("vulkan:0: right\nvulkan:0: right\n")) << none.said;
+    EXPECT_TRUE(none.says("fails the test of packets of float32")) << none.said;
+    EXPECT_FALSE(none.says("fails the test of arithmetic")) << none.said;
+}
+
+TEST_F(FailingCalls, ProductsAndSumsInOneThatADriverGetsWrongAreTwoOperations) {
+    const Probed with = probe("graphics card", QUERN_MOCK_LOADER, "RunsDots");
+    EXPECT_TRUE(with.is_as_promised()) << with.said;
+    EXPECT_TRUE(with.says("vulkan:0: right\nin one\n")) << with.said;
+    EXPECT_FALSE(with.says("fails the test")) << with.said;
+    const Probed other = probe("graphics card; other sums", QUERN_MOCK_LOADER, "RunsDots");
+    EXPECT_TRUE(other.is_as_promised()) << other.said;
+    EXPECT_TRUE(other.says("vulkan:0: right\nin two\n")) << other.said;
+    EXPECT_TRUE(other.says("fails the test of products and sums in one: expected ")) << other.said;
+    EXPECT_TRUE(other.says("; they are two operations instead")) << other.said;
+}
+
 TEST_F(FailingCalls, LanesThatADriverDoesNotCompileDoWholePointsEach) {
     const Probed none = probe("no meeting", QUERN_MOCK_LOADER, "RunsGroups");
     EXPECT_TRUE(none.has_happened);
@@ -144,7 +166,7 @@ TEST_F(FailingCalls, LanesThatADriverDoesNotCompileDoWholePointsEach) {
     EXPECT_TRUE(none.says("; invocations do whole points instead")) << none.said;
 }
 
-/// AMD's set those of 16 and 64 bits together, Intel's all.
+/// AMD's set those of 16 and 64 bits together, Intel's and Apple's all, of which these have no 64.
 TEST_F(FailingCalls, NoneAndModesOfFloatsThatBelongTogetherAreAskedForTogether) {
     const Probed free = probe("", QUERN_MOCK_LOADER, "RunsHalves");
     const Probed joined = probe("dependent widths", QUERN_MOCK_LOADER, "RunsHalves");
@@ -155,6 +177,10 @@ TEST_F(FailingCalls, NoneAndModesOfFloatsThatBelongTogetherAreAskedForTogether) 
         probe("dependent widths; no float64 modes", QUERN_MOCK_LOADER, "RunsHalves");
     EXPECT_TRUE(lacking.is_as_promised()) << lacking.said;
     EXPECT_TRUE(lacking.says("as integers")) << lacking.said;
+    const Probed narrow =
+        probe("dependent widths; no float64 modes; no float64", QUERN_MOCK_LOADER, "RunsHalves");
+    EXPECT_TRUE(narrow.is_as_promised()) << narrow.said;
+    EXPECT_EQ(narrow.says("as halves"), free.says("as halves")) << narrow.said;
 }
 
 /// What is said where one pipeline after the other fails.

@@ -124,6 +124,30 @@ TEST(FailingCallsProbe, DISABLED_RunsPackets) {
     use_the_cpu();
 }
 
+/// Products of a row with a vector, of which some are no numbers.
+TEST(FailingCallsProbe, DISABLED_RunsDots) {
+    Tensor rows = uniform({5, 100}, 1);
+    rows.data<float>()[2 * 100 + 7] = float(kNaN);
+    rows.data<float>()[3 * 100 + 70] = float(kInfinity);
+    const cpu_test::Case c(
+        "compute(x, y) {\n@kernel custom\nfor b in 0..rows:\n  var sum = 0.0\n"
+        "  for i in 0..n: sum += x[b, i] * y[i]\n  out[b] = sum\n}",
+        {rows, uniform({100}, 2)});
+    const auto got = c.on_vulkan(Device("vulkan:0"), Numerics::Strict);
+    const std::vector<double> expected = c.interpreted()->values(), sums = got->values();
+    bool is_right = true;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+        const bool is_nan = std::isnan(expected[i]);
+        is_right &= is_nan ? std::isnan(sums[i])
+                           : sums[i] == expected[i] || std::abs(sums[i] - expected[i]) < 1e-4;
+    }
+    std::printf("vulkan:0: %s\n", is_right ? "right" : "wrong");
+    frontend::VulkanKernels kernels;
+    const auto code = kernels.find(Device("vulkan:0"), c.kernel(), c.facts(), Numerics::Strict, {});
+    std::printf("%s\n", code->is_fused ? "in one" : "in two");
+    use_the_cpu();
+}
+
 /// Whether the host sees the memory of the first device.
 TEST(FailingCallsProbe, DISABLED_SaysMemory) {
     std::printf("%s\n", vulkan::is_memory_seen(0) ? "seen" : "not seen");

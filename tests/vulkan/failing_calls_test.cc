@@ -413,7 +413,6 @@ TEST_F(FailingCalls, OfTheQueueAreErrorsFromThenOn) {
     }
 }
 
-/// The device may run on what nobody could wait for.
 /// A device that hangs is reset, and what it was at then counts as ended, or as anything.
 TEST_F(FailingCalls, OfADeviceThatHangsAreErrorsWhateverItSaysHasEnded) {
     for (const char* result : {"0", "1"}) {
@@ -424,6 +423,7 @@ TEST_F(FailingCalls, OfADeviceThatHangsAreErrorsWhateverItSaysHasEnded) {
     }
 }
 
+/// The device may run on what nobody could wait for.
 TEST_F(FailingCalls, OfWaitsLeaveThePipelinesOfWhatWasNotSeenToEnd) {
     for (const char* result : {"-4", "-1"}) {
         const auto all =

@@ -111,6 +111,7 @@ TEST(SelfTest, FindsEveryWrongElementAndNoRightOne) {
             probes.push_back(probe_of_subgroups(128));
             probes.push_back(probe_of_matrices({16, 16, 16}));
             probes.push_back(probe_of_folding());
+            probes.push_back(probe_of_fused());
             for (const Probe& probe : probes) {
                 SCOPED_TRACE(probe.what);
                 EXPECT_EQ(fault_of(probe, right), "");
@@ -161,6 +162,7 @@ TEST(SelfTest, FindsDriversThatDivideByLargeNumbersOrCompareOtherwise) {
                    {"x[i] != x[i]", "x[i] < x[i]"},
                    {"x[i] < y[i]", "not (x[i] >= y[i])"},
                    {"max(x[i], y[i])", "select(x[i] > y[i], x[i], y[i])"},
+                   {"max(x[i], y[i])", "select(x[i] < y[i], y[i], x[i])"},
                    {"best == best", "best >= best or x[i] != x[i]"}};
     for (const Numerics numerics : {Numerics::Strict, Numerics::Reproducible}) {
         for (const auto& other : kOthers) {

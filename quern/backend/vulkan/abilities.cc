@@ -146,13 +146,16 @@ Abilities::Abilities(VkPhysicalDevice device) {
     controls.keeps_denormals16 = floats.shaderDenormPreserveFloat16;
     controls.keeps_denormals32 = floats.shaderDenormPreserveFloat32;
     controls.keeps_denormals64 = floats.shaderDenormPreserveFloat64;
-    // A mode of widths that are not independent is asked for in all of them or in none.
-    const auto join = [](VkShaderFloatControlsIndependence independence, bool& of16, bool& of32,
-                         bool& of64) {
+    // A mode of widths that are not independent is asked for in all that there are, or in none.
+    const auto join = [&](VkShaderFloatControlsIndependence independence, bool& of16, bool& of32,
+                          bool& of64) {
         if (independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL) return;
-        of16 = of64 = of16 && of64;
-        if (independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY) return;
-        of16 = of32 = of64 = of16 && of32;
+        const bool has16 = v12.shaderFloat16, has64 = core.shaderFloat64;
+        const bool is_with_32 = independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+        const bool is_of_all = (of16 || !has16) && (of64 || !has64) && (of32 || !is_with_32);
+        of16 = has16 && is_of_all;
+        of64 = has64 && is_of_all;
+        if (is_with_32) of32 = is_of_all;
     };
     join(floats.roundingModeIndependence, controls.rounds_even16, controls.rounds_even32,
          controls.rounds_even64);

@@ -730,6 +730,10 @@ bool has_packets(const lir::Function& function) {
     });
 }
 
+bool is_fused(const lir::Function& function) {
+    return std::ranges::find(function.insts, lir::Op::Fma, &Inst::op) != function.insts.end();
+}
+
 bool has_quotients(const lir::Function& function) {
     return std::ranges::any_of(function.insts, [](const Inst& i) {
         return is_floating(i.type.dtype) && (i.op == lir::Op::Div || i.op == lir::Op::Sqrt);

@@ -134,6 +134,9 @@ std::vector<std::uint32_t> emit(const lir::Function& function, const FloatContro
                                 const Integers& integers, BuffersAre buffers,
                                 const Windows& windows = {});
 
+/// Whether it has products and sums in one.
+bool is_fused(const lir::Function& function);
+
 /// Whether it takes quotients or roots of floats.
 bool has_quotients(const lir::Function& function);
 

@@ -291,6 +291,7 @@ private:
                 result.has_float16 |= has_float16 && has_halves(function);
                 result.has_packets |= has_packets(function);
                 result.has_quotients |= has_quotients(function);
+                result.is_fused |= is_fused(function);
                 const std::string why = invalid(words, result.groups.back().atom.rows > 0);
                 if (!why.empty()) {
                     result.failure = {Failure::Kind::Error, why};

@@ -87,6 +87,7 @@ inline CodeFor code_for(const Variant& variant, Features device) {
     code.has_float16 = device.has_float16 && code.integers.has_16 && variant.may_have_float16;
     target.native =
         native_of(code.integers, device.has_float64, code.has_float16, device.is_processor);
+    target.native.loose_fma &= variant.may_fuse;
     target.has_packets &= variant.may_have_packets;
     target.is_small = variant.may_be_small;
     return code;

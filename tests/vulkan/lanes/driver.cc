@@ -108,6 +108,7 @@ public:
             result.has_float16 |= has_float16 && has_halves(functions[i]);
             result.has_packets |= has_packets(functions[i]);
             result.has_quotients |= has_quotients(functions[i]);
+            result.is_fused |= is_fused(functions[i]);
         }
         result.pipelines = std::make_shared<Functions>(std::move(functions));
         return result;

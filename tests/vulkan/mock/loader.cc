@@ -15,6 +15,7 @@
 //   "wide subgroups"      subgroups are said to be four times as wide as they are
 //   "one wide subgroup"   subgroups are said to have 128 invocations, which exchange nothing
 //   "no shuffles"         code whose lanes exchange values is not compiled
+//   "other sums"          products and sums in one forget the sum
 //   "no packets"          code that loads or stores two or four words at once is not compiled
 //   "no meeting"          code whose lanes wait for each other is not compiled
 //   "no matrices"         products of matrices are said to be there, and not compiled
@@ -65,6 +66,7 @@
 
 #include <vulkan/vulkan.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -467,6 +469,25 @@ VKAPI_ATTR VkResult VKAPI_CALL other_module(VkDevice device, const VkShaderModul
     return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
 }
 
+/// The module, with products where it has products and sums in one.
+VKAPI_ATTR VkResult VKAPI_CALL other_sums(VkDevice device, const VkShaderModuleCreateInfo* about,
+                                          const VkAllocationCallbacks* from, VkShaderModule* made) {
+    constexpr std::uint32_t kFunction = 8 << 16 | 12, kFma = 50, kProduct = 5 << 16 | 133,
+                            kNothing = 1 << 16, kHeader = 5;
+    std::vector<std::uint32_t> words(about->pCode, about->pCode + about->codeSize / 4);
+    for (std::size_t at = kHeader; at < words.size(); at += words[at] >> 16) {
+        if (words[at] != kFunction || words[at + 4] != kFma) continue;
+        words[at] = kProduct;
+        words[at + 3] = words[at + 5];
+        words[at + 4] = words[at + 6];
+        std::fill_n(&words[at + 5], 3, kNothing);
+        say_here();
+    }
+    VkShaderModuleCreateInfo other = *about;
+    other.pCode = words.data();
+    return real<PFN_vkCreateShaderModule>("vkCreateShaderModule")(device, &other, from, made);
+}
+
 VKAPI_ATTR void VKAPI_CALL no_barrier(VkCommandBuffer, VkPipelineStageFlags, VkPipelineStageFlags,
                                       VkDependencyFlags, std::uint32_t, const VkMemoryBarrier*,
                                       std::uint32_t, const VkBufferMemoryBarrier*, std::uint32_t,
@@ -515,6 +536,9 @@ PFN_vkVoidFunction of_order(const char* name) {
     }
     if (is("other quotients") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&other_module);
+    }
+    if (is("other sums") && is_name("vkCreateShaderModule")) {
+        return PFN_vkVoidFunction(&other_sums);
     }
     if (is("other halves") && is_name("vkCreateShaderModule")) {
         return PFN_vkVoidFunction(&create_other_halves);
