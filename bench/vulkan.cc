@@ -25,7 +25,6 @@
 #ifdef QUERN_HAS_SPIRV
 #include "quern/backend/vulkan/emit.h"
 #include "quern/backend/vulkan/targets.h"
-#include "quern/lir/lanes.h"
 #include "quern/schedule/plan.h"
 #include "tests/cpu/case.h"
 #include "tests/cpu/lanes_run.h"

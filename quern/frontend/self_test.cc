@@ -83,11 +83,11 @@ Tensor on_host(Shape shape, DType dtype) {
 
 /// Divisors whose reciprocal is denormal, and what they divide with a quotient that is normal.
 template <class Element>
-void add_large(Tensor& numbers, bool is_divisor) {
+void add_large(std::vector<Tensor>& pairs) {
     constexpr Element kLargest = std::numeric_limits<Element>::max();
     for (int i = 8; i < 16; ++i) {
-        numbers.data<Element>()[i] =
-            kLargest * (is_divisor ? Element(1) - Element(i) / 32 : Element(i) / 16);
+        pairs[0].data<Element>()[i] = kLargest * (Element(i) / 16);
+        pairs[1].data<Element>()[i] = kLargest * (1 - Element(i) / 32);
     }
 }
 
@@ -139,6 +139,13 @@ Tensor normal_numbers(DType dtype, unsigned seed) {
         result.data<Element>()[i] = engine() % 2 ? size : -size;
     }
     return result;
+}
+
+template <class Element>
+std::vector<Tensor> normal_pairs(DType dtype, bool has_large) {
+    std::vector pairs{normal_numbers<Element>(dtype, 2), normal_numbers<Element>(dtype, 3)};
+    if (has_large) add_large<Element>(pairs);
+    return pairs;
 }
 
 /// Of whole numbers whose sums any dtype of 32 bits has.
@@ -193,18 +200,8 @@ Probe of_reproducible_arithmetic(DType dtype, bool has_quotients) {
             .text = has_quotients ? kArithmetic : kSumsAndProducts,
             .operands =
                 [=] {
-                    std::vector<Tensor> all;
-                    for (const bool is_divisor : {false, true}) {
-                        const unsigned seed = is_divisor ? 3 : 2;
-                        if (dtype == DType::Float64) {
-                            all.push_back(normal_numbers<double>(dtype, seed));
-                            if (has_quotients) add_large<double>(all.back(), is_divisor);
-                        } else {
-                            all.push_back(normal_numbers<float>(dtype, seed));
-                            if (has_quotients) add_large<float>(all.back(), is_divisor);
-                        }
-                    }
-                    return all;
+                    return dtype == DType::Float64 ? normal_pairs<double>(dtype, has_quotients)
+                                                   : normal_pairs<float>(dtype, has_quotients);
                 },
             .numerics = Numerics::Reproducible};
 }
@@ -228,9 +225,7 @@ Probe of_arithmetic(DType dtype) {
                 [=] {
                     std::vector all{some_elements({kCount}, dtype, 2),
                                     some_elements({kCount}, dtype, 3)};
-                    for (const bool is_divisor : {false, true}) {
-                        if (dtype == DType::Float32) add_large<float>(all[is_divisor], is_divisor);
-                    }
+                    if (dtype == DType::Float32) add_large<float>(all);
                     return all;
                 },
             .tolerance = tolerance};

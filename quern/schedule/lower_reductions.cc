@@ -46,7 +46,7 @@ void Lowerer::accumulate(const Stmt& s) {
     if (is_product && (fuses_ || is_loose)) {
         const Bundle a = expr(ExprId{value.a});
         const Bundle b = expr(ExprId{value.b});
-        if (is_loose) b_.set_relaxed(true);
+        b_.set_relaxed(is_loose);
         assign(s.symbol, map(a, b, present(),
                              [&](ValueId x, ValueId y, ValueId sum) { return b_.fma(x, y, sum); }));
         b_.set_relaxed(plan_.tiling.numerics == Numerics::Fast);

@@ -236,6 +236,34 @@ TEST(Legalise, LeavesWhatTheTargetDoesAsItIs) {
     EXPECT_EQ(print(legalise(halves, {})), print(halves));
 }
 
+TEST(Legalise, MakesOnlyDivisorsSmallerThatMayBeLargeAndKeepsThatExact) {
+    const auto count = [](const auto& divisor, Op op, bool is_relaxed) {
+        Builder b("quotient");
+        const BufferId x = b.buffer("x", DType::Float32, Space::Global, false);
+        const BufferId out = b.buffer("out", DType::Float32, Space::Global, true);
+        const ValueId a = b.load(x, b.integer(0), 1), by = divisor(b, x);
+        b.set_relaxed(true);
+        b.store(out, b.integer(0), b.binary(Op::Div, a, by));
+        const Function function = legalise(b.take(), {.large_divisors = false});
+        return std::ranges::count_if(function.insts, [&](const Inst& i) {
+            return i.op == op && i.is_relaxed == is_relaxed;
+        });
+    };
+    const auto any = [](Builder& b, BufferId x) { return b.load(x, b.integer(1), 1); };
+    EXPECT_EQ(count(any, Op::Mul, false), 2);
+    EXPECT_EQ(count(any, Op::Mul, true), 0);
+    EXPECT_EQ(count(any, Op::Div, true), 1);
+    const auto three = [](Builder& b, BufferId) {
+        return b.constant(DType::Float32, std::bit_cast<std::uint32_t>(3.0f));
+    };
+    const auto whole = [](Builder& b, BufferId) {
+        return b.cast(b.parameter({ParameterKind::Dim, 0}), DType::Float32);
+    };
+    EXPECT_EQ(count(three, Op::Mul, false), 0);
+    EXPECT_EQ(count(whole, Op::Mul, false), 0);
+    EXPECT_EQ(count(whole, Op::Div, true), 1);
+}
+
 TEST(Legalise, SaysWhatATargetLacks) {
     const Native native{.half_casts = false, .signed_remainders = false};
     EXPECT_EQ(lacking(each(Op::Cast, DType::Float16, DType::Float32), native),

@@ -73,7 +73,10 @@ TEST(Relaxed, AreSumsOfProductsWhereBothAreOneOperation) {
     EXPECT_EQ(fused(DType::Float32, Numerics::Reproducible, loose).arithmetic, 0);
     EXPECT_EQ(fused(DType::Float64, Numerics::Strict, loose).arithmetic, 0);
     EXPECT_EQ(fused(DType::Float32, Numerics::Strict, {.fma = false}).arithmetic, 0);
-    EXPECT_EQ(fused(DType::Float32, Numerics::Strict, {}).relaxed, 0);
+    for (const Numerics numerics : {Numerics::Strict, Numerics::Fast}) {
+        EXPECT_GT(fused(DType::Float32, numerics, {}).arithmetic, 0);
+        EXPECT_EQ(fused(DType::Float32, numerics, {}).relaxed, 0);
+    }
 }
 
 TEST(Relaxed, TakeOneAndTanhForAQuotientOfAPower) {

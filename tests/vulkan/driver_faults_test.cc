@@ -169,18 +169,18 @@ TEST_F(FailingCalls, LanesThatADriverDoesNotCompileDoWholePointsEach) {
 /// AMD's set those of 16 and 64 bits together, Intel's and Apple's all, of which these have no 64.
 TEST_F(FailingCalls, NoneAndModesOfFloatsThatBelongTogetherAreAskedForTogether) {
     const Probed free = probe("", QUERN_MOCK_LOADER, "RunsHalves");
-    const Probed joined = probe("dependent widths", QUERN_MOCK_LOADER, "RunsHalves");
-    EXPECT_TRUE(joined.has_happened);
-    EXPECT_TRUE(joined.is_as_promised()) << joined.said;
-    EXPECT_EQ(joined.says("as halves"), free.says("as halves")) << joined.said;
-    const Probed lacking =
-        probe("dependent widths; no float64 modes", QUERN_MOCK_LOADER, "RunsHalves");
-    EXPECT_TRUE(lacking.is_as_promised()) << lacking.said;
-    EXPECT_TRUE(lacking.says("as integers")) << lacking.said;
-    const Probed narrow =
-        probe("dependent widths; no float64 modes; no float64", QUERN_MOCK_LOADER, "RunsHalves");
-    EXPECT_TRUE(narrow.is_as_promised()) << narrow.said;
-    EXPECT_EQ(narrow.says("as halves"), free.says("as halves")) << narrow.said;
+    const std::string without = "; no float64 modes", none = without + "; no float64";
+    for (const std::string widths : {"dependent widths", "dependent halves"}) {
+        const auto run = [&](const std::string& more) {
+            const Probed probed = probe(widths + more, QUERN_MOCK_LOADER, "RunsHalves");
+            EXPECT_TRUE(probed.has_happened);
+            EXPECT_TRUE(probed.is_as_promised()) << probed.said;
+            return probed.says("as halves");
+        };
+        EXPECT_EQ(run(""), free.says("as halves")) << widths;
+        EXPECT_FALSE(run(without)) << widths;
+        EXPECT_EQ(run(none), free.says("as halves")) << widths;
+    }
 }
 
 /// What is said where one pipeline after the other fails.

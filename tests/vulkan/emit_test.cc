@@ -170,6 +170,17 @@ TEST(Spirv, Float16IsTheDevicesOwnWhereItHasIt) {
     EXPECT_EQ(in_halves("x[i] / y[i]", kDivide), 0) << "Vulkan lets it be off";
 }
 
+TEST(Spirv, OfNarrowElementsThatAreWidenedTheGroupsMemoryHasWords) {
+    lir::Function function;
+    function.lanes = 16;
+    function.buffers = {{"halves", DType::Float16, lir::Space::Group, true, 32},
+                        {"bytes", DType::Int8, lir::Space::Group, true, 32},
+                        {"floats", DType::Float32, lir::Space::Group, true, 32}};
+    EXPECT_EQ(groups_of(function, {}).shared_bytes, 32u * (2 + 1 + 4));
+    EXPECT_EQ(groups_of(function, {.has_8 = false}).shared_bytes, 32u * (2 + 4 + 4));
+    EXPECT_EQ(groups_of(function, {.has_16 = false}).shared_bytes, 32u * (4 + 1 + 4));
+}
+
 TEST(Spirv, AsksForNoIntegersThatTheDeviceLacks) {
     constexpr std::uint32_t kInt64 = 11, kInt16 = 22, kInt8 = 39;
     constexpr std::uint32_t kStorage16 = 4433, kStorage8 = 4448;

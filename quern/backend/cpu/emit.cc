@@ -185,7 +185,7 @@ private:
             if (inst.op != Op::For) loops_of_[std::uint32_t(id)] = loops_of(inst);
             const LLVMValueRef result = emit(inst);
             values_[std::uint32_t(id)] = result;
-            if (inst.is_relaxed && inst.op != Op::Fma && LLVMIsAInstruction(result) &&
+            if (inst.is_relaxed && LLVMIsAInstruction(result) &&
                 LLVMCanValueUseFastMathFlags(result)) {
                 const bool divides = inst.op == Op::Div && !has_reciprocal(inst.b);
                 LLVMSetFastMathFlags(result,

@@ -39,8 +39,8 @@ Id Code::type(DType dtype) {
     return dtype == DType::Float64 ? m_.real(64) : m_.integer(bits(dtype));
 }
 
-bool Code::is_widened(DType dtype) const {
-    return (bits(dtype) == 8 && !integers_.has_8) || (bits(dtype) == 16 && !integers_.has_16);
+bool Code::is_widened(DType dtype, const Integers& integers) {
+    return (bits(dtype) == 8 && !integers.has_8) || (bits(dtype) == 16 && !integers.has_16);
 }
 
 bool Code::is_loaded(DType dtype) const {

@@ -23,6 +23,9 @@ public:
     Id memory_type(DType dtype);
     static std::uint32_t bits(DType dtype);
 
+    /// Whether values of the dtype are 32 bits though it has fewer.
+    static bool is_widened(DType dtype, const Integers& integers);
+
     /// Whether memory has elements of the dtype's size.
     bool is_loaded(DType dtype) const;
 
@@ -68,8 +71,7 @@ public:
     Id cast(Id value, DType from, DType to);
 
 private:
-    /// Whether values of the dtype are 32 bits though it has fewer.
-    bool is_widened(DType dtype) const;
+    bool is_widened(DType dtype) const { return is_widened(dtype, integers_); }
 
     Id half_type();
 

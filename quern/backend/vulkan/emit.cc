@@ -694,10 +694,8 @@ Groups groups_of(const lir::Function& function, const Integers& integers, std::u
     if (relies || multiplies) groups.subgroup = function.subgroup;
     if (multiplies) groups.atom = function.atom;
     for (const lir::Buffer& b : function.buffers) {
-        const std::size_t size = size_of(b.dtype);
-        const bool is_wider = b.dtype == DType::Bool || (size == 1 && !integers.has_8) ||
-                              (size == 2 && !integers.has_16);
-        groups.shared_bytes += b.elements * std::uint32_t(is_wider ? 4 : size);
+        const std::size_t size = Code::is_widened(b.dtype, integers) ? 4 : size_of(b.dtype);
+        groups.shared_bytes += b.elements * std::uint32_t(size);
     }
     groups.barriers =
         std::uint32_t(std::ranges::count(function.insts, lir::Op::Barrier, &Inst::op));

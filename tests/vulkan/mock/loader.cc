@@ -45,6 +45,7 @@
 //                         that they have ended, and waits for them that the device is lost; with
 //                         another number than 0 the timeline says any number and waits nothing
 //   "dependent widths"    modes of floats are said to be those of all widths
+//   "dependent halves"    those of 16 and 64 bits are
 //   "no float64 modes"    float64 is said to have none
 //   "keeps code"          what is compiled is code of 64 bytes for a cache of pipelines; with how
 //                         many a cache begins is said, as "mock: cache of 96 bytes"
@@ -399,6 +400,11 @@ VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDevice
             if (is("dependent widths") && say_here()) {
                 floats.roundingModeIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
                 floats.denormBehaviorIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+            }
+            if (is("dependent halves") && say_here()) {
+                floats.roundingModeIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY;
+                floats.denormBehaviorIndependence =
+                    VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY;
             }
             if (is("no float64 modes") && say_here()) {
                 floats.shaderRoundingModeRTEFloat64 = VK_FALSE;
